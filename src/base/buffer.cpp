@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/buffer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+
+namespace yuloh {
+namespace {
+// Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size and are
+// given back to the system when more than a quarter of what is in use lies idle.
+class Allocator {
+ public:
+  void* get(size_t bytes, size_t* rounded) {
+    *rounded = round_up(bytes);
+    std::lock_guard lock(mu_);
+    if (limit_ && allocated_ + *rounded > limit_)
+      fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", allocated_,
+           " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
+    void* p = nullptr;
+    if (auto it = free_.find(*rounded); it != free_.end() && !it->second.empty()) {
+      p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;
+    } else {
+      if (*rounded > (size_t{1} << 46) || posix_memalign(&p, 64, *rounded) != 0)
+        fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
+             " in use. Hint: use a smaller batch.");
+      if (*rounded >= (size_t{4} << 20)) madvise(p, *rounded, MADV_HUGEPAGE);
+    }
+    allocated_ += *rounded;
+    max_allocated_ = std::max(max_allocated_, allocated_);
+    max_reserved_ = std::max(max_reserved_, allocated_ + idle_);
+    return p;
+  }
+  void put(void* p, size_t rounded) {
+    std::lock_guard lock(mu_);
+    allocated_ -= rounded;
+    free_[rounded].push_back(p);
+    idle_ += rounded;
+    if (idle_ > allocated_ / 4 + (size_t{64} << 20)) trim(allocated_ / 8 + (size_t{32} << 20));
+  }
+  void trim_all() {
+    std::lock_guard lock(mu_);
+    trim(0);
+  }
+  MemoryStats stats() {
+    std::lock_guard lock(mu_);
+    return {allocated_, allocated_ + idle_, max_allocated_, max_reserved_};
+  }
+  void reset_max() {
+    std::lock_guard lock(mu_);
+    max_allocated_ = allocated_, max_reserved_ = allocated_ + idle_;
+  }
+  void set_limit(size_t b) {
+    std::lock_guard lock(mu_);
+    limit_ = b;
+  }
+
+ private:
+  static size_t round_up(size_t n) {
+    const size_t step = n < 4096 ? 64 : n < (1u << 20) ? 4096 : (1u << 16);
+    return std::max<size_t>((n + step - 1) / step * step, 64);
+  }
+  void trim(size_t target) {  // largest blocks first
+    for (auto it = free_.rbegin(); it != free_.rend() && idle_ > target; ++it)
+      while (!it->second.empty() && idle_ > target) {
+        std::free(it->second.back());
+        it->second.pop_back();
+        idle_ -= it->first;
+      }
+  }
+  std::mutex mu_;
+  std::map<size_t, std::vector<void*>> free_;
+  size_t allocated_ = 0, idle_ = 0, max_allocated_ = 0, max_reserved_ = 0, limit_ = 0;
+};
+Allocator& allocator() {
+  static Allocator* a = new Allocator;  // never destroyed: buffers may outlive static destruction
+  return *a;
+}
+}  // namespace
+
+Storage::~Storage() {
+  if (free) free();
+  else if (data) allocator().put(data, bytes);
+}
+
+Ref<Storage> allocate_storage(size_t bytes) {
+  auto s = make_ref<Storage>();
+  s->data = allocator().get(bytes, &s->bytes);
+  return s;
+}
+Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides) {
+  const int64_t n = numel(t.shape);
+  int64_t bytes;
+  if (__builtin_mul_overflow(n, static_cast<int64_t>(dtype_size(t.dtype)), &bytes))
+    value_error("allocate: size overflows, got ", t, ".");
+  auto b = make_ref<Buffer>();
+  b->storage = allocate_storage(static_cast<size_t>(bytes));
+  b->strides = strides;
+  return b;
+}
+Ref<Buffer> allocate_buffer(const TensorType& t) { return allocate_buffer(t, row_major_strides(t.shape)); }
+
+MemoryStats memory_stats() { return allocator().stats(); }
+void reset_max_memory() { allocator().reset_max(); }
+void release_cached_memory() { allocator().trim_all(); }
+void set_memory_limit(size_t bytes) { allocator().set_limit(bytes); }
+
+}  // namespace yuloh

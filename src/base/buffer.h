@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffer: one materialised value = a slice of a Storage plus a layout. Storage is memory with a free function and
+// byte accounting; several buffers (views) may share one. A layout is strides in elements (any permutation of the
+// axes, broadcast strides of 0 included); `packed` is the room for opaque library layouts (DESIGN 2.7).
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "base/ref.h"
+#include "base/shape.h"
+
+namespace yuloh {
+
+struct Storage : RefCounted {
+  void* data = nullptr;
+  size_t bytes = 0;
+  std::function<void()> free;  // foreign memory: called once at the end (NumPy, mmap); empty: own allocator
+  ~Storage();
+};
+
+struct Buffer : RefCounted {
+  Ref<Storage> storage;
+  int64_t offset = 0;  // in bytes from storage->data
+  Ints strides;        // in elements, one per axis
+  std::shared_ptr<const void> packed;
+  void* data() const { return static_cast<char*>(storage->data) + offset; }
+};
+
+// The host allocator: 64-byte aligned, size-bucketed free lists, accounting. Thread-safe. Throws kMemory.
+Ref<Storage> allocate_storage(size_t bytes);
+Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides);  // dense in some axis order
+Ref<Buffer> allocate_buffer(const TensorType& t);                        // row-major
+
+struct MemoryStats { size_t allocated, reserved, max_allocated, max_reserved; };  // bytes
+MemoryStats memory_stats();
+void reset_max_memory();
+void release_cached_memory();  // returns the free lists to the system
+void set_memory_limit(size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.
+
+}  // namespace yuloh

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "grad/backward.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+namespace yuloh {
+
+Value sum_to(const Value& g, const Shape& shape);  // ops/fn.cpp
+
+namespace {
+// An elementwise row: derivative times g, reduced over what broadcasting repeated.
+Values scalar_node_gradient(const Node& n, const Value& g) {
+  Values r(n.inputs.size());
+  for (uint32_t i = 0; i < n.inputs.size(); ++i) {
+    const Value& x = n.inputs[i];
+    if (!x.requires_grad()) continue;
+    const OpDef* d = scalar_gradient(*n.op, static_cast<int>(i));
+    if (!d) continue;
+    Value gi = g;
+    const bool is_g_itself = d->expr && d->expr->nodes[d->expr->root].prim == Prim::kArg;
+    if (!is_g_itself) {
+      Values in;
+      for (int k : d->inplace_args) in.push_back(k < static_cast<int>(n.inputs.size()) ? n.inputs[k] : g);
+      gi = apply(*d, std::move(in), n.attrs)[0];
+    }
+    gi = sum_to(gi, x.shape());
+    if (gi.dtype() != x.dtype()) gi = call("cast", {gi}, {{"dtype", x.dtype()}});
+    r[i] = gi;
+  }
+  return r;
+}
+
+struct State {
+  Values g;  // cotangents of the node's outputs so far
+};
+
+class Walk {
+ public:
+  explicit Walk(const BackwardRequest& r) : req_(r) { modes_saved_ = modes().grad, modes().grad = r.create_graph; }
+  ~Walk() { modes().grad = modes_saved_; }
+
+  BackwardResult run() {
+    res_.wanted.resize(req_.wanted.size());
+    for (size_t i = 0; i < req_.outputs.size(); ++i) seed(req_.outputs[i], i < req_.grads.size() ? req_.grads[i] : Value());
+    while (!heap_.empty()) {
+      Ref<Node> n = heap_.top().node;
+      heap_.pop();
+      visit(n);
+    }
+    if (!req_.retain_graph) release();
+    return std::move(res_);
+  }
+
+ private:
+  struct ById {
+    Ref<Node> node;
+    bool operator<(const ById& o) const { return node->id < o.node->id; }
+  };
+
+  void seed(const Value& y, Value g) {
+    if (!y.requires_grad())
+      fail(ErrorKind::kRuntime, "backward: the tensor does not depend on anything that requires a gradient; expected "
+           "stop_gradient=False somewhere before it. Hint: set x.stop_gradient = False on an input.");
+    if (!g) g = call("full", {}, {{"shape", Ints(y.shape().begin(), y.shape().end())}, {"value", 1.0}, {"dtype", y.dtype()}});
+    else if (!(g.shape() == y.shape()))
+      value_error("backward: grad_tensor does not fit, got shape ", g.shape(), "; expected ", y.shape(), ".");
+    add(y, g);
+  }
+
+  void add(const Value& v, const Value& g) {
+    auto [it, fresh] = state_.try_emplace(v.node.get());
+    if (fresh) {
+      it->second.g.resize(v.node->outputs.size());
+      heap_.push({v.node});
+    }
+    Value& slot = it->second.g[v.index];
+    slot = slot ? call("add", {slot, g}) : g;
+  }
+
+  void visit(const Ref<Node>& n) {
+    auto it = state_.find(n.get());
+    Values g = std::move(it->second.g);
+    if (n->extra)
+      for (auto& [index, hook] : n->extra->hooks)
+        if (g[index])
+          if (Value h = (*hook)(g[index])) g[index] = h;
+    for (size_t i = 0; i < req_.wanted.size(); ++i)
+      if (req_.wanted[i].node == n) res_.wanted[i] = g[req_.wanted[i].index];
+    if (n->extra && n->extra->leaf) {
+      if (req_.leaves) res_.leaves.emplace_back(n->extra->leaf, g[0]);
+      return;
+    }
+    if (n->released)
+      fail(ErrorKind::kRuntime, "backward: going through the same graph a second time, but its saved values were freed "
+           "(op ", op_name(*n), "). Hint: call backward(retain_graph=True) the first time.");
+    const SourcePos saved = modes().pos;
+    modes().pos = n->pos;  // an error in a gradient names the line of the forward op
+    const Values gi = node_gradient(*n, g);
+    modes().pos = saved;
+    for (uint32_t i = 0; i < gi.size() && i < n->inputs.size(); ++i)
+      if (gi[i] && n->inputs[i].requires_grad()) add(n->inputs[i], gi[i]);
+    visited_.push_back(n);
+  }
+
+  void release() {
+    for (const Ref<Node>& n : visited_) {
+      n->released = true;
+      if (n->executed) n->inputs.clear();
+    }
+  }
+
+  const BackwardRequest& req_;
+  BackwardResult res_;
+  bool modes_saved_;
+  std::unordered_map<Node*, State> state_;
+  std::priority_queue<ById> heap_;
+  std::vector<Ref<Node>> visited_;
+};
+}  // namespace
+
+Values node_gradient(const Node& n, const Values& g) {
+  if (n.extra && n.extra->custom_vjp) return n.extra->custom_vjp(g);
+  bool any = false;
+  for (const Value& v : g) any = any || v;
+  if (!any) return {};
+  if (n.op->vjp) return n.op->vjp(Call(n), g);
+  if (n.op->scalar || n.op->expr) return scalar_node_gradient(n, g[0]);
+  fail(ErrorKind::kNotImplemented, n.op->name, ": no gradient rule.");
+}
+
+BackwardResult backward(const BackwardRequest& r) { return Walk(r).run(); }
+
+}  // namespace yuloh

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/node.h"
+
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+
+namespace yuloh {
+namespace {
+std::atomic<uint64_t> g_next_id{1};
+}
+
+uint64_t next_node_id() { return g_next_id.fetch_add(1, std::memory_order_relaxed); }
+
+Modes& modes() {
+  thread_local Modes m;
+  return m;
+}
+
+void destroy_last(Node* n) {
+  thread_local std::vector<Node*>* work = nullptr;  // non-null while some frame below us unwinds
+  if (work) {
+    work->push_back(n);
+    return;
+  }
+  std::vector<Node*> stack{n};
+  work = &stack;
+  while (!stack.empty()) {
+    Node* x = stack.back();
+    stack.pop_back();
+    delete x;  // drops its inputs; the last ones come back here and are queued
+  }
+  work = nullptr;
+}
+
+static Value leaf_node(Node::Kind kind, const TensorType& t) {
+  auto n = make_ref<Node>();
+  n->kind = kind;
+  n->id = next_node_id();
+  n->outputs.push_back({t, nullptr});
+  return Value(std::move(n));
+}
+Value make_data(const TensorType& t, Ref<Buffer> b) {
+  Value v = leaf_node(Node::Kind::kData, t);
+  v.node->outputs[0].buffer = std::move(b);
+  v.node->executed = true;
+  return v;
+}
+Value make_scalar(DType t, double d) {
+  Value v = leaf_node(Node::Kind::kScalar, {t, {}});
+  v.node->attrs.push_back(is_integral(t) ? static_cast<int64_t>(d) : std::bit_cast<int64_t>(d));
+  return v;
+}
+Value make_scalar_int(DType t, int64_t i) {
+  Value v = leaf_node(Node::Kind::kScalar, {t, {}});
+  v.node->attrs.push_back(is_integral(t) ? i : std::bit_cast<int64_t>(static_cast<double>(i)));
+  return v;
+}
+double scalar_as_double(const Node& n) {
+  return is_integral(n.outputs[0].type.dtype) ? static_cast<double>(n.attrs[0]) : std::bit_cast<double>(n.attrs[0]);
+}
+Value make_input(const TensorType& t, int64_t number) {
+  Value v = leaf_node(Node::Kind::kInput, t);
+  v.node->attrs.push_back(number);
+  return v;
+}
+
+std::vector<Node*> topological(const std::vector<Value>& roots) {
+  std::vector<Node*> order, stack;
+  std::unordered_set<Node*> seen;
+  auto visit = [&](const Value& v) {
+    if (!v || v.node->materialised(v.index)) return;
+    if (seen.insert(v.node.get()).second) stack.push_back(v.node.get());
+  };
+  for (const Value& r : roots) visit(r);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    order.push_back(n);
+    for (const Value& v : n->inputs) visit(v);
+  }
+  std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->id < b->id; });
+  return order;
+}
+
+}  // namespace yuloh

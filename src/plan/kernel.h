@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel: one step of a Plan, bound to shapes and layouts, ready to run on pointers. Candidate: one way to make a
+// kernel for a named op ({op, fits, make}); candidates stand in an ordered list, reference last, and say why they refuse.
+// Data path: plan/ lowers a graph to kernels through `make_kernel`; run/ executes them. Devices (cpu/) provide them.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/op.h"
+#include "tile/program.h"
+
+namespace yuloh {
+
+struct Operand {  // type and layout of one kernel argument
+  TensorType type;
+  Ints strides;  // elements; any permutation, 0 for broadcast; what the caller guarantees at run time
+};
+
+struct KernelRequest {
+  Call call;                   // op, static attributes and input types
+  std::vector<Operand> in;     // layouts the values have
+  std::vector<Operand> out;    // layouts the plan wants (already what `layouts` asked for)
+};
+
+struct KernelCost {
+  double flops = 0, bytes = 0;  // useful arithmetic and memory traffic
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // ptrs: inputs, then outputs, then one workspace pointer if workspace_bytes() > 0. Called without the GIL, from one
+  // thread at a time per Plan run; may use the executor team (parallel.h). May throw Error (data checks).
+  virtual void run(void* const* ptrs) = 0;
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual std::string describe() const = 0;  // "onednn:brgconv_fwd" ...
+  KernelCost cost;
+};
+
+// What layouts a candidate wants, before the kernel is made: strides for each input and output (empty = does not care /
+// takes what comes for inputs, row-major for outputs).
+struct LayoutWish {
+  std::vector<Ints> in, out;
+};
+
+struct Candidate {
+  std::string_view op;
+  std::string_view name;  // "onednn", "yuloh_gemm", "reference"
+  // True if it can run the request; otherwise *why says the reason in a few words.
+  bool (*fits)(const KernelRequest& r, std::string* why);
+  std::unique_ptr<Kernel> (*make)(const KernelRequest& r);
+  // Optional; null: channels-last for ops whose row says so, else row-major.
+  LayoutWish (*layouts)(const Call& call) = nullptr;
+};
+
+void register_candidates(std::initializer_list<Candidate> rows);  // order of registration files: cpu/candidates.cpp
+const std::vector<Candidate>& candidates_for(std::string_view op);
+// First fitting candidate (reference host loop last); `refusals` collects "name: why" lines for YULOH_EXPLAIN.
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& r, std::string* chosen, std::vector<std::string>* refusals);
+
+// The device's tile back end: set once at start by cpu/ (plan/ may not include it).
+using TileBackend = std::unique_ptr<Kernel> (*)(const TileProgram& p);
+void register_tile_backend(TileBackend b);
+std::unique_ptr<Kernel> make_tile_kernel(const TileProgram& p);  // verifies first
+
+}  // namespace yuloh
