@@ -12,6 +12,12 @@ class RefCounted {
  public:
   void ref() const { count_.fetch_add(1, std::memory_order_relaxed); }
   bool unref() const { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }  // true: last one gone
+  bool try_ref() const {  // for registries that may meet an object whose last reference is going
+    uint32_t n = count_.load(std::memory_order_relaxed);
+    while (n != 0)
+      if (count_.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) return true;
+    return false;
+  }
   uint32_t use_count() const { return count_.load(std::memory_order_relaxed); }
 
  protected:

@@ -57,8 +57,10 @@ struct Candidate {
 
 void register_candidates(std::initializer_list<Candidate> rows);  // order of registration files: cpu/candidates.cpp
 const std::vector<Candidate>& candidates_for(std::string_view op);
-// First fitting candidate (reference host loop last); `refusals` collects "name: why" lines for YULOH_EXPLAIN.
-std::unique_ptr<Kernel> make_kernel(const KernelRequest& r, std::string* chosen, std::vector<std::string>* refusals);
+// First fitting candidate, or null; `refusals` collects "op: name refused: why" lines for YULOH_EXPLAIN.
+std::unique_ptr<Kernel> make_candidate(const KernelRequest& r, std::string* chosen, std::vector<std::string>* refusals);
+// The row's own host loop; outputs must be row-major.
+std::unique_ptr<Kernel> make_reference(const KernelRequest& r);
 
 // The device's tile back end: set once at start by cpu/ (plan/ may not include it).
 using TileBackend = std::unique_ptr<Kernel> (*)(const TileProgram& p);

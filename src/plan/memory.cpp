@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a Plan from lifetimes: results that leave get storages of their own (taking over a donated input's where
+// that is safe), everything else an offset in one arena. Peak bytes are known here, before anything is allocated.
+#include <algorithm>
+#include <climits>
+#include <map>
+
+#include "plan/builder.h"
+
+namespace yuloh {
+namespace {
+
+size_t aligned(size_t n) { return (std::max<size_t>(n, 1) + 63) / 64 * 64; }
+
+class Arena {  // best fit over free holes, sorted by offset
+ public:
+  size_t take(size_t bytes) {
+    auto best = holes_.end();
+    for (auto it = holes_.begin(); it != holes_.end(); ++it)
+      if (it->second >= bytes && (best == holes_.end() || it->second < best->second)) best = it;
+    if (best == holes_.end()) {
+      // Grow the last hole if it touches the top.
+      if (!holes_.empty()) {
+        auto last = std::prev(holes_.end());
+        if (last->first + last->second == top_) {
+          const size_t at = last->first;
+          holes_.erase(last);
+          top_ = at + bytes;
+          return at;
+        }
+      }
+      const size_t at = top_;
+      top_ += bytes;
+      return at;
+    }
+    const auto [at, size] = *best;
+    holes_.erase(best);
+    if (size > bytes) holes_[at + bytes] = size - bytes;
+    return at;
+  }
+  void give(size_t at, size_t bytes) {
+    auto it = holes_.emplace(at, bytes).first;
+    if (auto next = std::next(it); next != holes_.end() && it->first + it->second == next->first)
+      it->second += next->second, holes_.erase(next);
+    if (it != holes_.begin())
+      if (auto prev = std::prev(it); prev->first + prev->second == it->first) prev->second += it->second, holes_.erase(it);
+  }
+  size_t top() const { return top_; }
+
+ private:
+  std::map<size_t, size_t> holes_;
+  size_t top_ = 0;
+};
+
+// May the program write buffer `out` over buffer `in`? Same index mapping, and nothing reads `in` after the
+// instruction that makes what is stored (the interpreter aliases registers to memory).
+bool inplace_safe(const TileProgram& p, int in, int out) {
+  int in_op = -1, out_op = -1;
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    if (p.operands[i].buffer == in) {
+      if (in_op >= 0) return false;
+      in_op = static_cast<int>(i);
+    }
+    if (p.operands[i].buffer == out) {
+      if (out_op >= 0) return false;
+      out_op = static_cast<int>(i);
+    }
+  }
+  if (in_op < 0 || out_op < 0) return false;
+  const TileOperand &a = p.operands[in_op], &b = p.operands[out_op];
+  if (a.dtype != b.dtype || a.inner_stride != b.inner_stride || !(a.outer_strides == b.outer_strides)) return false;
+  std::vector<int> made(p.n_regs, -1);  // instruction that last set each register
+  std::vector<char> holds(p.n_regs, 0);  // the register is (an alias of) the input
+  int last_read = -1, producer = INT_MAX;
+  for (size_t i = 0; i < p.instrs.size(); ++i) {
+    const TileInstr& t = p.instrs[i];
+    using K = TileInstr::Kind;
+    const bool is_load = t.kind == K::kLoad;
+    if (is_load && t.a == in_op) last_read = static_cast<int>(i);
+    if (!is_load)
+      for (int r : {t.a, t.kind == K::kStore || t.kind == K::kColReduce || t.kind == K::kAllReduce ? -1 : t.b, t.c})
+        if (r >= 0 && r < p.n_regs && holds[r]) last_read = static_cast<int>(i);
+    if (t.kind == K::kStore) {
+      if (t.b == out_op) producer = std::min(producer, made[t.a]);
+      continue;
+    }
+    if ((t.kind == K::kColReduce || t.kind == K::kAllReduce) && t.b == out_op) return false;
+    if (t.dst >= 0 && t.dst < p.n_regs && t.kind != K::kColReduce && t.kind != K::kAllReduce)
+      made[t.dst] = static_cast<int>(i), holds[t.dst] = is_load && t.a == in_op;
+  }
+  return producer != INT_MAX && last_read <= producer;
+}
+}  // namespace
+
+// An input number (>= 0) whose storage output `out` of step `s` may take over, or -1.
+int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, std::vector<char>* taken) {
+  if (!s.program || !options_.donate) return -1;
+  const PlanValue& o = values_[s.out[out]];
+  for (size_t k = 0; k < s.in.size(); ++k) {
+    const int v = s.in[k], root = values_[v].root;
+    if (root != v || (*taken)[root] || last_use[root] != step) continue;
+    if (values_[v].type.dtype != o.type.dtype || !(values_[v].type.shape == o.type.shape) || !(values_[v].strides == o.strides)) continue;
+    bool shared = false;
+    for (size_t j = 0; j < s.in.size(); ++j) shared = shared || (j != k && values_[s.in[j]].root == root);
+    if (shared || !inplace_safe(*s.program, static_cast<int>(k), static_cast<int>(s.in.size()) + out)) continue;
+    return root;
+  }
+  return -1;
+}
+
+void PlanBuilder::plan_memory() {
+  Plan& plan = *plan_;
+  const int n_steps = static_cast<int>(steps_.size());
+  std::vector<int> last_use(values_.size(), -1);
+  for (int i = 0; i < n_steps; ++i)
+    for (const auto* list : {&steps_[i].in, &steps_[i].out})
+      for (int v : *list) last_use[values_[v].root] = std::max(last_use[values_[v].root], i);
+  std::vector<char> leaves(values_.size(), 0), taken(values_.size(), 0), donatable(values_.size(), 0);
+  for (int v : output_ids_) leaves[values_[v].root] = 1, last_use[values_[v].root] = n_steps;
+  std::vector<Slot> slot(values_.size(), Slot{Slot::Kind::kArena, -1, 0});
+  for (Node* n : order_)
+    if (n->kind == Node::Kind::kInput) {
+      const int number = static_cast<int>(n->attrs[0]), v = id({n, 0});
+      slot[v] = {plan.inputs[number].scalar ? Slot::Kind::kScalar : Slot::Kind::kInput, number, 0};
+      donatable[v] = plan.inputs[number].donatable && !plan.inputs[number].scalar;
+    }
+  for (auto [v, c] : constant_of_) slot[v] = {Slot::Kind::kConst, c, 0};
+
+  auto bytes_of = [&](int v) { return aligned(numel(values_[v].type.shape) * dtype_size(values_[v].type.dtype)); };
+  Arena arena;
+  std::vector<size_t> arena_size(values_.size(), 0);
+  std::vector<std::vector<int>> dying(n_steps);
+  for (int i = 0; i < n_steps; ++i) {
+    BuildStep& s = steps_[i];
+    Step step;
+    for (size_t k = 0; k < s.out.size(); ++k) {
+      const int o = s.out[k];
+      const int donor = take_over(s, i, static_cast<int>(k), last_use, &taken);
+      const bool from_input = donor >= 0 && slot[donor].kind == Slot::Kind::kInput;
+      if (leaves[o]) {
+        const bool ok = from_input && donatable[donor] && s.may_donate;
+        slot[o] = {Slot::Kind::kOwn, static_cast<int32_t>(plan.own_bytes.size()), 0};
+        plan.own_bytes.push_back(bytes_of(o));
+        plan.own_donor.push_back(ok ? slot[donor].index : -1);
+        if (ok) taken[donor] = 1, step.donates = true;
+      } else if (donor >= 0 && slot[donor].kind == Slot::Kind::kArena) {
+        slot[o] = slot[donor];
+        arena_size[o] = arena_size[donor];
+        taken[donor] = 1;  // its bytes now belong to o
+        dying[last_use[o]].push_back(o);
+      } else {
+        arena_size[o] = bytes_of(o);
+        slot[o] = {Slot::Kind::kArena, 0, static_cast<int64_t>(arena.take(arena_size[o]))};
+        dying[std::max(last_use[o], i)].push_back(o);
+      }
+    }
+    for (const auto* list : {&s.in, &s.out})
+      for (int v : *list) {
+        Slot x = slot[values_[v].root];
+        x.offset += values_[v].offset * static_cast<int64_t>(dtype_size(values_[v].type.dtype));
+        step.slots.push_back(x);
+      }
+    if (const size_t w = s.kernel->workspace_bytes()) {
+      const size_t at = arena.take(aligned(w));
+      step.slots.push_back({Slot::Kind::kArena, 0, static_cast<int64_t>(at)});
+      arena.give(at, aligned(w));  // free again after this step; nothing else is placed before the next one
+    }
+    for (int v : dying[i])
+      if (!taken[v]) arena.give(static_cast<size_t>(slot[v].offset), arena_size[v]);
+    plan.cost.flops += s.kernel->cost.flops, plan.cost.bytes += s.kernel->cost.bytes;
+    step.kernel = std::move(s.kernel), step.origin = s.origin, step.what = std::move(s.what), step.checks = s.checks;
+    plan.steps.push_back(std::move(step));
+  }
+  plan.arena_bytes = arena.top();
+  plan.peak_bytes = plan.arena_bytes;
+  for (size_t i = 0; i < plan.own_bytes.size(); ++i) plan.peak_bytes += plan.own_donor[i] < 0 ? plan.own_bytes[i] : 0;
+  for (const PlanInput& in : plan.inputs) plan.peak_bytes += in.scalar ? 0 : numel(in.type.shape) * dtype_size(in.type.dtype);
+  for (int v : output_ids_) {
+    Slot x = slot[values_[v].root];
+    x.offset += values_[v].offset * static_cast<int64_t>(dtype_size(values_[v].type.dtype));
+    plan.outputs.push_back({values_[v].type, values_[v].strides, x});
+  }
+}
+
+}  // namespace yuloh

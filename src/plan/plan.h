@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: an immutable list of kernel calls with buffer offsets, peak bytes, FLOPs and bytes moved, known before it runs.
+// `compile` makes one from a closed Graph (placeholders with layouts in, values out); `run` executes it on bound
+// buffers. Training step, inference request, memory estimate and advice are this same object stopped at different points.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/kernel.h"
+
+namespace yuloh {
+
+struct PlanInput {
+  TensorType type;
+  Ints strides;
+  bool donatable = false;  // nobody else holds its buffer: an output may take it over
+  bool scalar = false;     // a host scalar, passed by value
+};
+
+struct PlanOptions {
+  bool fusion = true;
+  bool library = true;   // library candidates; off: reference kernels only
+  bool donate = true;
+  bool rules = true;     // rewrite rules and CSE
+};
+
+// Where a kernel argument lives.
+struct Slot {
+  enum class Kind : uint8_t { kInput, kOwn, kArena, kScalar, kConst } kind;
+  int32_t index = 0;   // input number | own storage number | scalar number | constant number
+  int64_t offset = 0;  // bytes
+};
+
+struct Step {
+  std::unique_ptr<Kernel> kernel;
+  std::vector<Slot> slots;      // inputs, outputs, workspace
+  int32_t origin = -1;          // position in the recorded graph, for error messages
+  std::string what;             // "conv + ..." names of the ops it carries
+  bool checks = false, donates = false;
+};
+
+struct PlanOutput {
+  TensorType type;
+  Ints strides;
+  Slot slot;  // kOwn: storage the run allocates; kInput: alias of (a view of) an input
+};
+
+class Plan {
+ public:
+  std::vector<PlanInput> inputs;
+  std::vector<PlanOutput> outputs;
+  std::vector<Step> steps;
+  std::vector<size_t> own_bytes;          // storages that become outputs
+  std::vector<int32_t> own_donor;         // input whose storage is taken over, or -1
+  std::vector<Ref<Storage>> constants;    // filled at compile time
+  size_t arena_bytes = 0;
+  size_t peak_bytes = 0;                  // arena + own storages not donated + inputs
+  KernelCost cost;
+  std::vector<std::string> explain;       // fusion and candidate decisions
+  std::string dump() const;               // one line per step
+};
+
+// `graph.inputs[i]` is a kInput node described by inputs[i]. Node.pos.instr of graph nodes is their origin.
+std::shared_ptr<const Plan> compile_plan(const Graph& graph, std::vector<PlanInput> inputs, const PlanOptions& options);
+
+struct PlanRun {
+  std::vector<Ref<Buffer>> inputs;      // null for scalars
+  std::vector<double> scalars_double;   // by input number (0 where not a scalar)
+  std::vector<int64_t> scalars_int;
+  std::vector<Ref<Buffer>> outputs;     // result
+  int32_t failed_origin = -1;           // set when run throws
+  bool wrote_donated = false;           // set once an input's storage has been overwritten
+};
+// Runs all steps. `poll` (may be empty) is called now and then between kernels until the first donated write; it may
+// throw to interrupt. On a throw nothing donated was written unless r->wrote_donated.
+void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll);
+
+struct StepTime { double seconds; };
+void set_profile_sink(std::function<void(const Step&, double seconds)> sink);  // null: off
+
+}  // namespace yuloh

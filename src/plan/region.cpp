@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a `loop` region: a nested Plan run `trips` times, carried values going round. Its peak is one
+// iteration plus the carried values.
+#include "plan/builder.h"
+
+namespace yuloh {
+namespace {
+Ref<Buffer> borrow(void* p, const Ints& strides) {
+  auto b = make_ref<Buffer>();
+  b->storage = make_ref<Storage>();
+  b->storage->data = p;
+  b->storage->free = [] {};
+  b->strides = strides;
+  return b;
+}
+
+class LoopKernel final : public Kernel {
+ public:
+  LoopKernel(const KernelRequest& r, const Graph& body, const PlanOptions& options)
+      : n_carried_(r.call.integer("n_carried")), trips_(r.call.integer("trips")), in_(r.in), out_(r.out) {
+    for (size_t i = 0; i < r.in.size(); ++i) {
+      // Carried values come back in the layout the body leaves them in, so both sides are row-major.
+      const bool carried = static_cast<int64_t>(i) < n_carried_;
+      if (carried && !is_row_major(r.in[i].type.shape, r.in[i].strides)) strided_carry_ = true;
+      inputs_.push_back({r.in[i].type, carried ? row_major_strides(r.in[i].type.shape) : r.in[i].strides, false, false});
+    }
+    plan_ = compile_plan(body, inputs_, options);
+    cost.flops = plan_->cost.flops * static_cast<double>(trips_);
+    cost.bytes = plan_->cost.bytes * static_cast<double>(trips_);
+  }
+  void run(void* const* ptrs) override {
+    std::vector<Ref<Buffer>> bound;
+    for (size_t i = 0; i < in_.size(); ++i) bound.push_back(borrow(ptrs[i], in_[i].strides));
+    if (strided_carry_)
+      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(bound[i], in_[i].type);
+    for (int64_t t = 0; t < trips_; ++t) {
+      PlanRun run;
+      run.inputs = bound;
+      run.scalars_double.resize(bound.size()), run.scalars_int.resize(bound.size());
+      run_plan(*plan_, &run, {});
+      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(run.outputs[i], out_[i].type);
+    }
+    for (int64_t i = 0; i < n_carried_; ++i)
+      __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(), numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
+  }
+  std::string describe() const override { return cat("loop x", trips_, " of ", plan_->steps.size(), " steps"); }
+
+ private:
+  static Ref<Buffer> row_major(const Ref<Buffer>& b, const TensorType& t) {
+    if (is_row_major(t.shape, b->strides)) return b;
+    auto r = allocate_buffer(t);
+    const size_t size = dtype_size(t.dtype);
+    Ints index(t.shape.size(), 0);
+    const int64_t n = numel(t.shape);
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t at = 0;
+      for (uint32_t d = 0; d < index.size(); ++d) at += index[d] * b->strides[d];
+      __builtin_memcpy(static_cast<char*>(r->data()) + k * size, static_cast<char*>(b->data()) + at * size, size);
+      for (int d = static_cast<int>(index.size()) - 1; d >= 0 && ++index[d] == t.shape[d]; --d) index[d] = 0;
+    }
+    return r;
+  }
+  int64_t n_carried_, trips_;
+  std::vector<Operand> in_, out_;
+  std::vector<PlanInput> inputs_;
+  std::shared_ptr<const Plan> plan_;
+  bool strided_carry_ = false;
+};
+}  // namespace
+
+std::unique_ptr<Kernel> make_region_kernel(const KernelRequest& r, const Graph& body, const PlanOptions& options) {
+  return std::make_unique<LoopKernel>(r, body, options);
+}
+
+}  // namespace yuloh

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a Plan: allocate everything up front, then call the kernels in order.
+#include <array>
+#include <chrono>
+
+#include "plan/plan.h"
+
+namespace yuloh {
+namespace {
+std::function<void(const Step&, double)> g_profile;
+
+struct Bound {
+  std::vector<void*> inputs, own, constants;
+  std::vector<std::array<char, 16>> scalars;
+  char* arena = nullptr;
+  void* at(const Slot& s) {
+    switch (s.kind) {
+      case Slot::Kind::kInput: return static_cast<char*>(inputs[s.index]) + s.offset;
+      case Slot::Kind::kOwn: return static_cast<char*>(own[s.index]) + s.offset;
+      case Slot::Kind::kArena: return arena + s.offset;
+      case Slot::Kind::kScalar: return scalars[s.index].data();
+      case Slot::Kind::kConst: return static_cast<char*>(constants[s.index]) + s.offset;
+    }
+    return nullptr;
+  }
+};
+}  // namespace
+
+void set_profile_sink(std::function<void(const Step&, double)> sink) { g_profile = std::move(sink); }
+
+void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
+  // Everything is allocated before the first kernel runs: a failure here leaves every tensor as it was.
+  std::vector<Ref<Storage>> own;
+  for (size_t i = 0; i < plan.own_bytes.size(); ++i)
+    own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage : allocate_storage(plan.own_bytes[i]));
+  Ref<Storage> arena;
+  if (plan.arena_bytes) arena = allocate_storage(plan.arena_bytes);
+  Bound b;
+  b.arena = arena ? static_cast<char*>(arena->data) : nullptr;
+  b.scalars.resize(plan.inputs.size());
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const PlanInput& in = plan.inputs[i];
+    b.inputs.push_back(in.scalar ? nullptr : r->inputs[i]->data());
+    if (!in.scalar) continue;
+    if (is_integral(in.type.dtype)) store_int(b.scalars[i].data(), in.type.dtype, r->scalars_int[i]);
+    else store_double(b.scalars[i].data(), in.type.dtype, r->scalars_double[i]);
+  }
+  for (auto& s : own) b.own.push_back(s->data);
+  for (auto& c : plan.constants) b.constants.push_back(c->data);
+
+  std::vector<void*> ptrs;
+  int since_poll = 0;
+  for (const Step& s : plan.steps) {
+    if (poll && !r->wrote_donated && ++since_poll >= 16) since_poll = 0, poll();
+    ptrs.clear();
+    for (const Slot& x : s.slots) ptrs.push_back(b.at(x));
+    if (s.donates) r->wrote_donated = true;
+    try {
+      if (g_profile) {
+        const auto t0 = std::chrono::steady_clock::now();
+        s.kernel->run(ptrs.data());
+        g_profile(s, std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count());
+      } else {
+        s.kernel->run(ptrs.data());
+      }
+    } catch (...) {
+      r->failed_origin = s.origin;
+      throw;
+    }
+  }
+  for (const PlanOutput& o : plan.outputs) {
+    auto buf = make_ref<Buffer>();
+    buf->strides = o.strides;
+    buf->offset = o.slot.offset;
+    if (o.slot.kind == Slot::Kind::kOwn) buf->storage = own[o.slot.index];
+    else if (o.slot.kind == Slot::Kind::kConst) buf->storage = plan.constants[o.slot.index];
+    else if (o.slot.kind == Slot::Kind::kInput) {
+      buf->storage = r->inputs[o.slot.index]->storage;
+      buf->offset += r->inputs[o.slot.index]->offset;
+    } else {  // a scalar input returned as a value
+      buf->storage = allocate_storage(16);
+      __builtin_memcpy(buf->storage->data, b.at(o.slot), 16);
+      buf->offset = 0;
+    }
+    r->outputs.push_back(std::move(buf));
+  }
+}
+
+std::string Plan::dump() const {
+  std::string s = cat("plan: ", steps.size(), " steps, arena ", arena_bytes, " B, peak ", peak_bytes, " B, ", cost.flops / 1e9,
+                      " GFLOP, ", cost.bytes / 1e9, " GB moved\n");
+  for (size_t i = 0; i < steps.size(); ++i) {
+    s += cat(i, ": ", steps[i].what, " [", steps[i].kernel->describe(), "]");
+    for (const Slot& x : steps[i].slots) s += cat(" ", "IOASC"[static_cast<int>(x.kind)], x.index, "+", x.offset);
+    s += steps[i].donates ? " in-place\n" : "\n";
+  }
+  return s;
+}
+
+}  // namespace yuloh

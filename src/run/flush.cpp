@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flush: from live handles to a run Plan. Collects the pending nodes that live cells (and the tape) need, hashes their
+// structure, finds or compiles the Plan, runs it on the leaves' buffers and hands the results back to the nodes.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <list>
+#include <unordered_map>
+
+#include "run/tensor.h"
+
+namespace yuloh {
+
+const std::function<void()>& poll_function();
+std::mutex& pending_list_mutex();
+
+namespace {
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+// One lock for looking at graphs and running plans: there is one executor team per process.
+std::mutex g_exec_mu;
+uint32_t g_mark = 0;
+std::string g_last_dump;
+
+struct Key {
+  uint64_t a = 0x9e3779b97f4a7c15ull, b = 0xc2b2ae3d27d4eb4full;
+  void mix(uint64_t x) {
+    const unsigned __int128 m = static_cast<unsigned __int128>(a ^ x) * 0xd6e8feb86659fd93ull;
+    a = static_cast<uint64_t>(m) ^ static_cast<uint64_t>(m >> 64);
+    b = (b ^ x) * 0xff51afd7ed558ccdull;
+    b ^= b >> 29;
+  }
+  bool operator==(const Key& o) const { return a == o.a && b == o.b; }
+};
+struct KeyHash {
+  size_t operator()(const Key& k) const { return k.a; }
+};
+
+// Least recently used first; bounded by the number of steps kept.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> find(const Key& k) {
+    const auto it = map_.find(k);
+    if (it == map_.end()) return nullptr;
+    order_.splice(order_.end(), order_, it->second.where);
+    return it->second.plan;
+  }
+  void put(const Key& k, std::shared_ptr<const Plan> p) {
+    total_ += p->steps.size() + 1;
+    order_.push_back(k);
+    map_[k] = {std::move(p), std::prev(order_.end())};
+    while (total_ > kMaxSteps && order_.size() > 1) {
+      const auto it = map_.find(order_.front());
+      total_ -= it->second.plan->steps.size() + 1;
+      map_.erase(it);
+      order_.pop_front();
+    }
+  }
+  void clear() { map_.clear(), order_.clear(), total_ = 0; }
+
+ private:
+  static constexpr size_t kMaxSteps = 200000;
+  struct Entry {
+    std::shared_ptr<const Plan> plan;
+    std::list<Key>::iterator where;
+  };
+  std::unordered_map<Key, Entry, KeyHash> map_;
+  std::list<Key> order_;
+  size_t total_ = 0;
+};
+PlanCache& cache() {
+  static auto* c = new PlanCache;
+  return *c;
+}
+}  // namespace
+
+class Flush {
+ public:
+  explicit Flush(Context& c) : ctx_(c) {}
+
+  void run(const Value* want) {
+    collect_roots(want);
+    if (roots_.empty()) return;
+    const auto t0 = Clock::now();
+    walk();
+    keep_for_tape();
+    number();
+    const Key key = hash();
+    std::shared_ptr<const Plan> plan = cache().find(key);
+    RunStats& st = run_stats();
+    st.lookup_seconds += seconds_since(t0);
+    ++st.flushes;
+    if (plan) {
+      ++st.hits;
+    } else {
+      const auto t1 = Clock::now();
+      plan = compile();
+      cache().put(key, plan);
+      ++st.plans;
+      st.compile_seconds += seconds_since(t1);
+    }
+    const auto t2 = Clock::now();
+    execute(*plan);
+    st.run_seconds += seconds_since(t2);
+    st.kernels += plan->steps.size();
+    st.nodes += order_.size();
+  }
+
+ private:
+  struct Leaf {
+    Value v;
+    uint32_t edges = 0;
+    bool donatable = false;
+  };
+
+  static bool pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
+
+  void collect_roots(const Value* want) {
+    std::vector<Value> all;
+    {
+      std::lock_guard lock(pending_list_mutex());
+      for (Cell* c = ctx_.head_; c; c = c->next_) {
+        if (!c->try_ref()) continue;  // dying on another thread
+        cells_.push_back(Ref<Cell>(c));
+        c->unref();
+        all.push_back(c->value_);
+        if (c->committed_) committed_.push_back(c->committed_);
+      }
+    }
+    if (want) {
+      if (want->node->extra && !want->node->extra->error.empty()) rethrow(*want->node);
+      all.push_back(*want);
+    }
+    std::sort(all.begin(), all.end(), [](const Value& x, const Value& y) {
+      return x.node->id != y.node->id ? x.node->id < y.node->id : x.index < y.index;
+    });
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (const Value& v : all)
+      if (pending(v) && !(v.node->extra && !v.node->extra->error.empty())) roots_.push_back(v);
+  }
+
+  [[noreturn]] static void rethrow(const Node& n) { throw Error(static_cast<ErrorKind>(n.extra->error_kind), n.extra->error); }
+
+  // Pending nodes the roots reach, in creation order.
+  void walk() {
+    ++g_mark;
+    std::vector<Node*> stack;
+    auto visit = [&](const Value& v) {
+      if (!pending(v) || v.node->mark == g_mark) return;
+      v.node->mark = g_mark;
+      stack.push_back(v.node.get());
+    };
+    for (const Value& v : roots_) visit(v);
+    while (!stack.empty()) {
+      Node* n = stack.back();
+      stack.pop_back();
+      if (n->extra && !n->extra->error.empty()) rethrow(*n);
+      if (n->executed) fail(ErrorKind::kRuntime, op_name(*n), ": a value that was not kept is read again (internal error).");
+      order_.push_back(n);
+      for (const Value& v : n->inputs) visit(v);
+    }
+    std::sort(order_.begin(), order_.end(), [](Node* x, Node* y) { return x->id < y->id; });
+    for (size_t i = 0; i < order_.size(); ++i) order_[i]->slot = static_cast<uint32_t>(i);
+    outputs_ = roots_;
+  }
+
+  // What the gradient rules of still-differentiable nodes name must survive this flush (DESIGN 3.3).
+  void keep_for_tape() {
+    tape_.assign(order_.size(), 0);
+    bool any = false;
+    for (const Value& v : roots_)
+      if (v.node->requires_grad && !v.node->released) tape_[v.node->slot] = 1, any = true;
+    if (!any) return;
+    std::vector<Value> kept;
+    for (size_t i = order_.size(); i-- > 0;) {
+      if (!tape_[i]) continue;
+      Node* n = order_[i];
+      if (n->extra && n->extra->leaf) continue;
+      const uint32_t in = needs_inputs(*n), out = needs_outputs(*n);
+      for (uint32_t k = 0; k < n->inputs.size(); ++k) {
+        const Value& v = n->inputs[k];
+        if ((in >> std::min(k, 31u) & 1) && pending(v)) kept.push_back(v);
+        if (v.requires_grad() && pending(v) && !v.node->released) tape_[v.node->slot] = 1;
+      }
+      for (uint32_t k = 0; k < n->outputs.size(); ++k)
+        if (out >> k & 1) kept.push_back(Value(n, k));
+    }
+    for (Value& v : kept) outputs_.push_back(std::move(v));
+    std::sort(outputs_.begin(), outputs_.end(), [](const Value& x, const Value& y) {
+      return x.node->slot != y.node->slot ? x.node->slot < y.node->slot : x.index < y.index;
+    });
+    outputs_.erase(std::unique(outputs_.begin(), outputs_.end()), outputs_.end());
+  }
+
+  uint32_t leaf_number(const Value& v) {
+    Node* n = v.node.get();
+    if (n->outputs.size() == 1) {  // the usual case: scratch fields remember the number
+      if (n->mark != g_mark) {
+        n->mark = g_mark;
+        n->slot = static_cast<uint32_t>(leaves_.size());
+        leaves_.push_back({v});
+      }
+      ++leaves_[n->slot].edges;
+      return n->slot;
+    }
+    const auto [it, fresh] = multi_.try_emplace({n, v.index}, static_cast<uint32_t>(leaves_.size()));
+    if (fresh) leaves_.push_back({v});
+    ++leaves_[it->second].edges;
+    return it->second;
+  }
+
+  // Codes of node inputs: odd = leaf number, even = (node, output). Decides which leaves may be overwritten.
+  void number() {
+    for (Node* n : order_)
+      for (const Value& v : n->inputs)
+        codes_.push_back(pending(v) ? (static_cast<uint64_t>(v.node->slot) << 8 | v.index) << 1 : static_cast<uint64_t>(leaf_number(v)) << 1 | 1);
+    for (const Value& v : committed_)
+      if (v.node->mark == g_mark && v.node->kind != Node::Kind::kScalar) add_edge(v);
+    for (Leaf& l : leaves_) {
+      Node* n = l.v.node.get();
+      if (n->kind == Node::Kind::kScalar) continue;
+      const Buffer& b = *n->outputs[l.v.index].buffer;
+      // +1: the reference in leaves_ itself. Multi-output nodes are never counted exactly, so they only donate when
+      // every other output is gone too.
+      l.donatable = flags().donate && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
+                    b.storage->use_count() == 1 && !b.storage->free;
+    }
+    committed_.clear();
+  }
+  void add_edge(const Value& v) {
+    Node* n = v.node.get();
+    // One reference by the cell's committed value and one by our copy of it in committed_.
+    if (n->outputs.size() == 1 && n->slot < leaves_.size() && leaves_[n->slot].v == v) leaves_[n->slot].edges += 2;
+  }
+
+  Key hash() const {
+    Key k;
+    const Flags& f = flags();
+    k.mix(f.fusion | f.library << 1 | f.donate << 2 | f.rules << 3);
+    size_t c = 0;
+    for (Node* n : order_) {
+      k.mix(n->op->uid);
+      for (int64_t w : n->attrs) k.mix(static_cast<uint64_t>(w));
+      for (uint32_t i = 0; i < n->inputs.size(); ++i) k.mix(codes_[c++]);
+      if (n->extra && n->extra->region) k.mix(reinterpret_cast<uint64_t>(n->extra->region.get()));
+    }
+    for (const Leaf& l : leaves_) {
+      const TensorType& t = l.v.type();
+      k.mix(static_cast<uint64_t>(t.dtype) | t.shape.size() << 8 | uint64_t{l.donatable} << 16 |
+            uint64_t{l.v.node->kind == Node::Kind::kScalar} << 17);
+      for (Dim d : t.shape) k.mix(static_cast<uint64_t>(d));
+      if (l.v.node->kind != Node::Kind::kScalar)
+        for (int64_t s : l.v.node->outputs[l.v.index].buffer->strides) k.mix(static_cast<uint64_t>(s));
+    }
+    for (const Value& v : outputs_) k.mix(static_cast<uint64_t>(v.node->slot) << 8 | v.index);
+    return k;
+  }
+
+  // A closed copy of the pending graph: placeholders for leaves, origins for error positions.
+  std::shared_ptr<const Plan> compile() {
+    Graph g;
+    std::vector<PlanInput> inputs;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const Leaf& l = leaves_[i];
+      const bool scalar = l.v.node->kind == Node::Kind::kScalar;
+      g.inputs.push_back(make_input(l.v.type(), static_cast<int64_t>(i)));
+      inputs.push_back({l.v.type(), scalar ? Ints() : l.v.node->outputs[l.v.index].buffer->strides, l.donatable, scalar});
+    }
+    std::vector<Ref<Node>> copy;
+    copy.reserve(order_.size());
+    size_t c = 0;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      Node* n = order_[i];
+      auto m = make_ref<Node>();
+      m->op = n->op, m->id = next_node_id(), m->attrs = n->attrs;
+      m->pos.instr = static_cast<int32_t>(i);
+      for (const auto& o : n->outputs) m->outputs.push_back({o.type, nullptr});
+      for (uint32_t k = 0; k < n->inputs.size(); ++k) {
+        const uint64_t code = codes_[c++];
+        m->inputs.push_back(code & 1 ? g.inputs[code >> 1] : Value(copy[code >> 9], static_cast<uint32_t>(code >> 1 & 0xff)));
+      }
+      if (n->extra && n->extra->region) m->make_extra().region = n->extra->region;
+      copy.push_back(std::move(m));
+    }
+    for (const Value& v : outputs_) g.outputs.push_back(Value(copy[v.node->slot], v.index));
+    copy.clear();
+    PlanOptions o;
+    o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
+    auto plan = compile_plan(g, std::move(inputs), o);
+    if (getenv("YULOH_DUMP_PLAN")) fprintf(stderr, "%s", plan->dump().c_str());
+    return plan;
+  }
+
+  void execute(const Plan& plan) {
+    PlanRun r;
+    r.inputs.resize(leaves_.size());
+    r.scalars_double.resize(leaves_.size());
+    r.scalars_int.resize(leaves_.size());
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      Node& n = *leaves_[i].v.node;
+      if (n.kind == Node::Kind::kScalar) {
+        r.scalars_int[i] = n.attrs[0];
+        r.scalars_double[i] = scalar_as_double(n);
+      } else {
+        r.inputs[i] = n.outputs[leaves_[i].v.index].buffer;
+      }
+    }
+    try {
+      run_plan(plan, &r, poll_function());
+    } catch (const Error& e) {
+      failed(e, r);
+    }
+    finish(r);
+  }
+
+  // Parameters go back to what they were; what could not be computed re-raises the same error from now on.
+  [[noreturn]] void failed(const Error& e, const PlanRun& r) {
+    Error err = e;
+    if (r.failed_origin >= 0 && r.failed_origin < static_cast<int>(order_.size()))
+      if (const std::string at = describe_position(order_[r.failed_origin]->pos); !at.empty())
+        err.append(cat("\n  recorded at ", at));
+    for (Node* n : order_) {
+      n->make_extra().error = err.message();
+      n->extra->error_kind = static_cast<int>(err.kind());
+    }
+    for (const Ref<Cell>& c : cells_) {
+      if (!c->committed_) continue;
+      Value back = c->committed_;
+      c->value_ = std::move(back);
+      ++c->version_;
+    }
+    unlink_all();
+    throw err;
+  }
+
+  void unlink_all() {
+    for (const Ref<Cell>& c : cells_)
+      if (!pending(c->value_) || c->value_.node->extra) c->unlink(), c->committed_ = {};
+    ctx_.pending_bytes_ = 0;
+  }
+
+  void finish(PlanRun& r) {
+    for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].node->outputs[outputs_[i].index].buffer = std::move(r.outputs[i]);
+    std::vector<Value> drop;  // inputs die after the loop: clearing may free nodes of order_
+    for (size_t i = 0; i < order_.size(); ++i) {
+      Node* n = order_[i];
+      n->executed = true;
+      if (tape_[i] && !n->released) continue;
+      for (Value& v : n->inputs) drop.push_back(std::move(v));
+      n->inputs.clear();
+    }
+    unlink_all();
+    order_.clear();
+  }
+
+  struct NodeIndex {
+    Node* n;
+    uint32_t i;
+    bool operator==(const NodeIndex& o) const { return n == o.n && i == o.i; }
+  };
+  struct NodeIndexHash {
+    size_t operator()(const NodeIndex& k) const { return reinterpret_cast<size_t>(k.n) * 31 + k.i; }
+  };
+
+  Context& ctx_;
+  std::vector<Ref<Cell>> cells_;
+  std::vector<Value> roots_, outputs_, committed_;
+  std::vector<Node*> order_;
+  std::vector<char> tape_;
+  std::vector<Leaf> leaves_;
+  std::unordered_map<NodeIndex, uint32_t, NodeIndexHash> multi_;
+  std::vector<uint64_t> codes_;
+};
+
+void Context::flush(const Value* want) {
+  std::lock_guard lock(g_exec_mu);
+  step_closed = false;
+  Flush(*this).run(want);
+}
+
+void clear_plan_cache() {
+  std::lock_guard lock(g_exec_mu);
+  cache().clear();
+}
+
+}  // namespace yuloh

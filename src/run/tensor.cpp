@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/tensor.h"
+
+namespace yuloh {
+namespace {
+std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
+bool is_pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
+std::function<void()> g_poll;
+std::string (*g_resolver)(const SourcePos&) = nullptr;
+}  // namespace
+
+// ---- Cell ----
+
+Cell::Cell(Value v) : value_(std::move(v)) {
+  if (is_pending(value_)) link();
+}
+Cell::~Cell() { unlink(); }
+
+void Cell::set(Value v) {
+  if (!is_pending(value_)) committed_ = value_;
+  value_ = std::move(v);
+  ++version_;
+  if (is_pending(value_)) link();
+  else unlink(), committed_ = {};
+}
+
+void Cell::link() {
+  Context* now = &Context::current();
+  if (context_ == now) return;
+  unlink();
+  std::lock_guard lock(g_list_mu);
+  context_ = now;
+  // Newest last would need a tail; order does not matter, flush sorts by node id.
+  next_ = now->head_, prev_ = nullptr;
+  if (next_) next_->prev_ = this;
+  now->head_ = this;
+}
+void Cell::unlink() {
+  if (!context_) return;
+  std::lock_guard lock(g_list_mu);
+  (prev_ ? prev_->next_ : context_->head_) = next_;
+  if (next_) next_->prev_ = prev_;
+  prev_ = next_ = nullptr;
+  context_ = nullptr;
+}
+
+// ---- Tensor ----
+
+Tensor::~Tensor() {
+  if (leaf_) leaf_->owner = nullptr;
+}
+
+Value Tensor::raw() {
+  if (cell_->context() && cell_->context() != &Context::current()) cell_->context()->flush();
+  if (!views_) return cell_->value();
+  if (view_version_ == cell_->version()) return view_cache_;
+  Value v = cell_->value();
+  if (mode_ == Mode::kStop) {
+    NoGrad guard;
+    for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
+  } else {
+    for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
+  }
+  view_cache_ = v;
+  view_version_ = cell_->version();
+  return v;
+}
+
+Value Tensor::value() {
+  Value v = raw();
+  if (mode_ == Mode::kAuto) return v;
+  if (mode_ == Mode::kStop) {
+    if (!v.requires_grad()) return v;
+    if (stop_version_ != cell_->version()) {
+      NoGrad guard;
+      stop_cache_ = apply(get_op("leaf"), {v}, {})[0];
+      stop_version_ = cell_->version();
+    }
+    return stop_cache_;
+  }
+  if (v.requires_grad() || !modes().grad) return v;
+  if (leaf_version_ != cell_->version() || !leaf_cache_ || leaf_cache_.node->released) {
+    if (!leaf_) leaf_ = make_ref<LeafInfo>(), leaf_->owner = this;
+    leaf_cache_ = apply(get_op("leaf"), {v}, {})[0];
+    leaf_cache_.node->requires_grad = true;
+    leaf_cache_.node->make_extra().leaf = leaf_;
+    for (auto& [id, h] : hooks_) leaf_cache_.node->extra->hooks.emplace_back(0, h);
+    leaf_version_ = cell_->version();
+  }
+  return leaf_cache_;
+}
+
+const TensorType& Tensor::type() {
+  if (!views_) return cell_->value().type();
+  return raw().type();
+}
+
+void Tensor::assign(const Value& v) {
+  leaf_cache_ = {}, stop_cache_ = {};
+  leaf_version_ = stop_version_ = ~0ull;
+  if (!views_) {
+    cell_->set(v);
+    return;
+  }
+  view_cache_ = {};
+  view_version_ = ~0ull;
+  std::vector<Value> chain{cell_->value()};
+  for (const ViewStep& s : *views_) chain.push_back(apply(*s.op, {chain.back()}, s.attrs)[0]);
+  Value w = v;
+  for (size_t i = views_->size(); i-- > 0;) {
+    const ViewStep& s = (*views_)[i];
+    if (!s.op->write) fail(ErrorKind::kNotImplemented, s.op->name, ": writing through this view is not defined.");
+    const Value& base = chain[i];
+    w = s.op->write(Call(*s.op, &base, 1, s.attrs), base, w);
+  }
+  chain.clear();
+  cell_->set(std::move(w));
+}
+
+Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attrs& attrs, Value v) {
+  auto t = make_ref<Tensor>(*base);
+  t->grad = nullptr, t->grad_is_zero = false, t->leaf_ = nullptr, t->hooks_.clear(), t->name.clear();
+  t->persistable = t->is_parameter = false;
+  t->leaf_cache_ = {}, t->stop_cache_ = {};
+  t->leaf_version_ = t->stop_version_ = ~0ull;
+  t->mode_ = Mode::kAuto;
+  if (!t->views_) t->views_ = std::make_unique<std::vector<ViewStep>>();
+  t->views_->push_back({&op, attrs});
+  t->view_cache_ = std::move(v);
+  t->view_version_ = t->cell_->version();
+  return t;
+}
+
+Tensor::Tensor(const Tensor& o)
+    : RefCounted(o), cell_(o.cell_), views_(o.views_ ? std::make_unique<std::vector<ViewStep>>(*o.views_) : nullptr),
+      view_cache_(o.view_cache_), view_version_(o.view_version_) {}
+
+Ref<Tensor> Tensor::detach() {
+  auto t = make_ref<Tensor>(*this);
+  t->mode_ = Mode::kStop;
+  return t;
+}
+
+bool Tensor::stop_gradient() {
+  if (mode_ == Mode::kAuto) return !raw().requires_grad();
+  return mode_ == Mode::kStop;
+}
+void Tensor::set_stop_gradient(bool stop) {
+  if (stop == (mode_ == Mode::kStop) && stop == stop_gradient() && mode_ != Mode::kAuto) return;
+  if (!stop && !is_float(type().dtype) && !is_complex(type().dtype))
+    fail(ErrorKind::kRuntime, "stop_gradient: only floating-point tensors can require gradients, got ", type().dtype, ".");
+  mode_ = stop ? Mode::kStop : Mode::kTrain;
+  leaf_version_ = stop_version_ = ~0ull;
+}
+bool Tensor::is_leaf() { return stop_gradient() || !raw().requires_grad(); }
+
+int Tensor::add_hook(std::shared_ptr<HookFn> f) {
+  const int id = next_hook_++;
+  const Value v = value();
+  if (!v.requires_grad())
+    fail(ErrorKind::kRuntime, "register_hook: the tensor does not require a gradient. Hint: set stop_gradient = False.");
+  v.node->make_extra().hooks.emplace_back(v.index, f);
+  hooks_.emplace_back(id, std::move(f));
+  return id;
+}
+void Tensor::remove_hook(int id) {
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    if (hooks_[i].first != id) continue;
+    const Value v = value();
+    if (v.node->extra)
+      std::erase_if(v.node->extra->hooks, [&](auto& h) { return h.second == hooks_[i].second; });
+    hooks_.erase(hooks_.begin() + static_cast<long>(i));
+    return;
+  }
+}
+void Tensor::retain_grads() {
+  const Value v = value();
+  if (!v.requires_grad() || (v.node->extra && v.node->extra->leaf)) return;
+  // The hook lives on the node this tensor's value comes from; the tensor outlives it or the hook sees null.
+  if (!leaf_) leaf_ = make_ref<LeafInfo>(), leaf_->owner = this;
+  auto f = std::make_shared<HookFn>([info = leaf_](const Value& g) {
+    if (auto* t = static_cast<Tensor*>(info->owner)) {
+      NoGrad guard;
+      if (t->grad && !t->grad_is_zero) t->grad->assign(call("add", {t->grad->value(), g}));
+      else t->grad = make_ref<Tensor>(g), t->grad_is_zero = false;
+    }
+    return Value();
+  });
+  v.node->make_extra().hooks.emplace_back(v.index, std::move(f));
+}
+
+// Zeros are made only if somebody reads them (gradient()): a step that clears and refills stores none.
+void Tensor::clear_grad(bool set_to_zero) {
+  grad_is_zero = set_to_zero && (grad || grad_is_zero);
+  grad = nullptr;
+}
+Ref<Tensor> Tensor::gradient() {
+  if (!grad && grad_is_zero) {
+    const Shape s = type().shape;
+    grad = make_ref<Tensor>(call("full", {}, {{"shape", Ints(s.begin(), s.end())}, {"value", 0.0}, {"dtype", type().dtype}}));
+  }
+  return grad;
+}
+
+void Tensor::backward(const Value& g, bool retain_graph) {
+  BackwardRequest r;
+  r.outputs = {value()};
+  r.grads = {g};
+  r.retain_graph = retain_graph;
+  accumulate_backward(r);
+}
+
+void accumulate_backward(const BackwardRequest& r) {
+  BackwardResult res = backward(r);
+  const bool saved = modes().grad;
+  modes().grad = r.create_graph;
+  for (auto& [info, g] : res.leaves) {
+    auto* t = static_cast<Tensor*>(info->owner);
+    if (!t) continue;
+    if (t->grad && !t->grad_is_zero) t->grad->assign(call("add", {t->grad->value(), g}));
+    else t->grad = make_ref<Tensor>(g), t->grad_is_zero = false;
+  }
+  modes().grad = saved;
+  Context::current().cut_point();
+}
+
+Ref<Buffer> Tensor::materialise() {
+  const Value v = value();
+  if (is_pending(v)) {
+    Context::current().flush(&v);
+  } else if (v.node->kind == Node::Kind::kScalar) {
+    auto b = allocate_buffer(v.type());
+    if (is_integral(v.dtype())) store_int(b->data(), v.dtype(), v.node->attrs[0]);
+    else store_double(b->data(), v.dtype(), scalar_as_double(*v.node));
+    return b;
+  }
+  return v.node->outputs[v.index].buffer;
+}
+
+Flags& flags() {
+  static Flags f;
+  return f;
+}
+RunStats& run_stats() {
+  static RunStats s;
+  return s;
+}
+
+Context& Context::current() {
+  thread_local Context* c = new Context;  // never freed: cells may outlive their thread
+  return *c;
+}
+bool Context::has_pending() {
+  std::lock_guard lock(g_list_mu);
+  return head_ != nullptr;
+}
+void Context::cut_point() {
+  if (pending_bytes_ > flags().pending_bytes_limit) flush();
+}
+
+void set_poll(std::function<void()> f) { g_poll = std::move(f); }
+const std::function<void()>& poll_function() { return g_poll; }
+void set_position_resolver(std::string (*f)(const SourcePos&)) { g_resolver = f; }
+std::string describe_position(const SourcePos& p) { return g_resolver && p.code ? g_resolver(p) : std::string(); }
+std::mutex& pending_list_mutex() { return g_list_mu; }
+
+}  // namespace yuloh
