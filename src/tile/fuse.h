@@ -16,6 +16,9 @@ struct TileGroup {
   std::vector<Node*> nodes;     // topological
   std::vector<Value> inputs;    // distinct values read from outside, in first-use order (pointer order of the program)
   std::vector<Value> outputs;   // distinct values somebody outside reads (they follow the inputs in pointer order)
+  // A safe place to run: an index into `order` after everything the group reads and not after anything that reads it
+  // (a group may have moved down past its first node to meet a later partner).
+  size_t position = 0;
 };
 
 struct FuseContext {

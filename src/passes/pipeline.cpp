@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/passes.h"
+
+namespace yuloh {
+
+// In this order at every node; a replacement's new nodes go through the pipeline in turn. Equal nodes are merged last
+// (rewriter.cpp), and dead code never enters the new graph.
+const std::vector<Pass>& pipeline() {
+  static const std::vector<Pass> passes = {
+      {"simplify", simplify_node, false},
+      {"rules", apply_rules, false},
+      {"expand", expand_node, true},
+  };
+  return passes;
+}
+
+}  // namespace yuloh
