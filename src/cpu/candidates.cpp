@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's candidate lists, in order of preference; the reference loops of the rows come last by themselves.
+#include "cpu/cpu.h"
+#include "cpu/onednn_conv.h"
+#include "cpu/onednn_matmul.h"
+#include "cpu/pool.h"
+#include "plan/kernel.h"
+
+namespace yuloh {
+
+void register_cpu() {
+  static const bool once = [] {
+    register_candidates({
+        {"conv", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"conv_grad_input", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
+        {"max_pool", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"max_pool_with_index", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"max_pool_grad", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"max_pool_take", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"avg_pool", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"avg_pool_grad", "yuloh_pool", pool_fits, make_pool, all_channels_last},
+        {"channel_moments", "yuloh_moments", moments_fits, make_moments, all_channels_last},
+    });
+    register_cpu_tile();
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace yuloh

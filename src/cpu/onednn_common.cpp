@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/onednn_common.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "cpu/cpu_features.h"
+#include "cpu/parallel.h"
+
+namespace yuloh::onednn {
+
+dnnl::engine& engine() {
+  static auto* e = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *e;
+}
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+dnnl::memory::data_type data_type(DType t) {
+  switch (t) {
+    case DType::kFloat32: return dnnl::memory::data_type::f32;
+    case DType::kBFloat16: return dnnl::memory::data_type::bf16;
+    case DType::kInt32: return dnnl::memory::data_type::s32;
+    case DType::kInt8: return dnnl::memory::data_type::s8;
+    case DType::kUInt8: return dnnl::memory::data_type::u8;
+    default: fail(ErrorKind::kRuntime, "onednn: no data type for ", t, ".");
+  }
+}
+
+bool dtype_fits(DType t, std::string* why) {
+  if (t == DType::kFloat32) return true;
+  if (t == DType::kBFloat16) {
+    if (cpu_isa() == Isa::kAvx512) return true;
+    *why = "bfloat16 needs AVX-512 on this library";
+    return false;
+  }
+  *why = cat("dtype ", t);
+  return false;
+}
+
+bool any_empty(const KernelRequest& r, std::string* why) {
+  for (const auto* list : {&r.in, &r.out})
+    for (const Operand& o : *list)
+      if (numel(o.type.shape) == 0) {
+        *why = "an operand is empty";
+        return true;
+      }
+  return false;
+}
+
+dnnl::memory::dims dims_of(const Shape& s) { return {s.begin(), s.end()}; }
+
+
+dnnl::memory::desc desc(const TensorType& t, const Ints& strides) {
+  return {dims_of(t.shape), data_type(t.dtype), dims_of(strides)};
+}
+dnnl::memory::desc activation_desc(const Operand& o) { return desc(o.type, channels_last_strides(o.type.shape)); }
+
+std::string signature(const KernelRequest& r) {
+  std::string s(r.call.op.name);
+  const auto put = [&s](int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  put(num_threads()), put(static_cast<int64_t>(cpu_isa()));
+  for (int64_t a : r.call.attrs) put(a);
+  for (const auto* list : {&r.in, &r.out})
+    for (const Operand& o : *list) {
+      put(static_cast<int64_t>(o.type.dtype)), put(o.type.shape.size());
+      for (int64_t d : o.type.shape) put(d);
+      for (int64_t d : o.strides) put(d);
+    }
+  return s;
+}
+
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const KernelRequest&),
+                             const KernelRequest& r) {
+  static std::mutex mu;
+  static auto* cache = new std::unordered_map<std::string, std::shared_ptr<void>>;
+  constexpr size_t kMaxEntries = 4096;  // some 10 kB each; shapes without end start over
+  std::lock_guard lock(mu);
+  if (const auto it = cache->find(key); it != cache->end()) return it->second;
+  if (cache->size() >= kMaxEntries) cache->clear();
+  return cache->emplace(key, make(r)).first->second;
+}
+
+}  // namespace yuloh::onednn

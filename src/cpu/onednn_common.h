@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the oneDNN candidates share: engine and stream, memory descriptors from our operands, a cache of prepared
+// primitives by local signature (a plan with known shapes costs no primitive creation; DESIGN 3.6), and error mapping.
+// Private to src/cpu/onednn_*.cpp.
+#pragma once
+#include <dnnl.hpp>
+#include <memory>
+#include <string>
+
+#include "plan/kernel.h"
+
+namespace yuloh::onednn {
+
+dnnl::engine& engine();
+dnnl::stream& stream();  // one per thread
+dnnl::memory::data_type data_type(DType t);
+// The dtype and instruction set allow it; otherwise *why.
+bool dtype_fits(DType t, std::string* why);
+bool any_empty(const KernelRequest& r, std::string* why);
+
+dnnl::memory::dims dims_of(const Shape& s);
+dnnl::memory::desc desc(const TensorType& t, const Ints& strides);
+// Channels-last strides for an activation that is channels-last (extents of 1 normalised, so that the library sees
+// its own format tag).
+dnnl::memory::desc activation_desc(const Operand& o);
+
+// Signature of a request: op, attributes, types, layouts, thread count.
+std::string signature(const KernelRequest& r);
+// Looks up or makes the value for a signature. `make` runs under the cache's lock.
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const KernelRequest&),
+                             const KernelRequest& r);
+template <class T>
+std::shared_ptr<T> prepared(const KernelRequest& r, std::shared_ptr<void> (*make)(const KernelRequest&)) {
+  return std::static_pointer_cast<T>(cached(signature(r), make, r));
+}
+
+inline size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }
+
+}  // namespace yuloh::onednn

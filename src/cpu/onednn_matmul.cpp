@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/onednn_matmul.h"
+
+#include "cpu/matrix.h"
+#include "cpu/onednn_common.h"
+
+namespace yuloh::onednn {
+namespace {
+using dnnl::memory;
+
+// A plain (rows, cols) matrix with batch axes. An extent of 1 gets the stride of a dense matrix, so that the library
+// recognises its plain formats. Broadcast axes have extent 1.
+memory::desc matrix_desc(DType t, const Shape& batch, const MatrixStrides& s, int64_t rows, int64_t cols) {
+  memory::dims dims, strides;
+  for (uint32_t i = 0; i < batch.size(); ++i) {
+    dims.push_back(s.batch[i] == 0 ? 1 : batch[i]);
+    strides.push_back(s.batch[i]);
+  }
+  int64_t row = s.row, col = s.col;
+  if (cols == 1) col = row == 1 && rows > 1 ? rows : 1;
+  if (rows == 1) row = col == 1 ? cols : 1;
+  dims.push_back(rows), dims.push_back(cols);
+  strides.push_back(row), strides.push_back(col);
+  for (int i = static_cast<int>(batch.size()) - 1; i >= 0; --i)
+    if (dims[i] == 1) strides[i] = i + 1 < static_cast<int>(batch.size()) ? strides[i + 1] * dims[i + 1]
+                                                                          : std::max(row * rows, col * cols);
+  return {dims, data_type(t), strides};
+}
+
+struct Prepared {
+  dnnl::matmul matmul;
+  memory::desc x, y, z, scratch;
+  std::string name;
+  double flops;
+};
+
+std::shared_ptr<void> prepare(const KernelRequest& r) {
+  const MatrixProblem m = matrix_problem(r);
+  auto p = std::make_shared<Prepared>();
+  p->x = matrix_desc(m.dtype, m.batch, m.x, m.m, m.k);
+  p->y = matrix_desc(m.dtype, m.batch, m.y, m.k, m.n);
+  p->z = matrix_desc(m.dtype, m.batch, m.z, m.m, m.n);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::matmul::primitive_desc pd(engine(), p->x, p->y, p->z, attr);
+  p->matmul = dnnl::matmul(pd);
+  p->scratch = pd.scratchpad_desc();
+  p->name = pd.impl_info_str();
+  p->flops = 2.0 * static_cast<double>(m.batches()) * static_cast<double>(m.m) * static_cast<double>(m.n) *
+             static_cast<double>(m.k);
+  return p;
+}
+
+class MatmulKernel final : public Kernel {
+ public:
+  explicit MatmulKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) { cost.flops = p_->flops; }
+  size_t workspace_bytes() const override { return p_->scratch.get_size(); }
+  std::string describe() const override { return "onednn:" + p_->name; }
+  void run(void* const* ptrs) override {
+    std::unordered_map<int, memory> args{{DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},
+                                         {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), ptrs[1])},
+                                         {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[2])}};
+    if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, memory(p_->scratch, engine(), ptrs[3]));
+    p_->matmul.execute(stream(), args);
+    stream().wait();
+  }
+
+ private:
+  std::shared_ptr<Prepared> p_;
+};
+
+bool plain(const MatrixStrides& s, int64_t rows, int64_t cols) {
+  if ((rows > 1 && s.row == 0) || (cols > 1 && s.col == 0)) return false;  // broadcast inside the matrix
+  return s.row == 1 || s.col == 1 || rows == 1 || cols == 1;
+}
+}  // namespace
+
+bool matmul_fits(const KernelRequest& r, std::string* why) {
+  if (!dtype_fits(r.in[0].type.dtype, why) || any_empty(r, why)) return false;
+  const MatrixProblem m = matrix_problem(r);
+  if (m.z.col != 1 && m.n != 1) {
+    *why = "the result is not stored by rows";
+    return false;
+  }
+  if (!plain(m.x, m.m, m.k) || !plain(m.y, m.k, m.n)) {
+    *why = "a matrix has no unit stride";
+    return false;
+  }
+  if (m.batch.size() > 10) {
+    *why = "more than 10 batch axes that do not merge";
+    return false;
+  }
+  return true;
+}
+
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) {
+  try {
+    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(r, prepare));
+    for (const auto* list : {&r.in, &r.out})
+      for (const Operand& o : *list) k->cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+    return k;
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace yuloh::onednn

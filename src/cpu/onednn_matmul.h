@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products by oneDNN: f32 and bf16, transposes and views through strides, no copies.
+#pragma once
+#include "plan/kernel.h"
+
+namespace yuloh::onednn {
+
+bool matmul_fits(const KernelRequest& r, std::string* why);
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& r);
+
+}  // namespace yuloh::onednn
