@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm: one contender in one variant (precision, fusion) on one workload, with everything measured about it.
+
+Calibration starts the arm with 1 and 2 threads (and the machine's own count), then with the framework's library
+flags, and keeps the fastest, so that every contender runs at its best.
+"""
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Callable, Dict, List, Optional
+
+from .environments import Environment
+from .errors import ContenderError
+from .process import Worker
+
+KEPT_LOSSES = 400
+#: Library flags tried per framework, besides none.
+FLAGS: Dict[str, List[dict]] = {
+    "torch": [{"channels_last": True, "fused_adam": True}],
+    "paddle": [{"FLAGS_use_mkldnn": 1}],
+    "yuloh": [],
+}
+#: Flags that a framework starts the thread trial with (its usual best, confirmed by the flag trial afterwards).
+FIRST_FLAGS: Dict[str, dict] = {"torch": {"channels_last": True, "fused_adam": True}, "paddle": {}, "yuloh": {}}
+
+
+@dataclass
+class Arm:
+    """label: what tables show; record: the arm's part of results.json."""
+
+    environment: Environment
+    precision: str
+    fusion: Optional[bool]
+    label: str
+    label_zh: str
+    logs: Path
+    threads: int = 1
+    flags: dict = field(default_factory=dict)
+    worker: Optional[Worker] = None
+    step_s: float = 0.0
+    record: dict = field(default_factory=dict)
+    block_steps: int = 1
+
+    def begin_record(self) -> dict:
+        self.record = {"id": self.label, "label": self.label, "label_zh": self.label_zh,
+                       "contender": self.environment.contender.name, "framework": self.environment.framework,
+                       "version": self.environment.version, "precision": self.precision, "fusion": self.fusion,
+                       "launches": [], "calibration": [], "blocks": [], "losses": [], "error": None}
+        return self.record
+
+    def fixed_flags(self) -> dict:
+        return {} if self.fusion is None else {"FLAGS_fusion": int(self.fusion)}
+
+    def start(self, threads: int, flags: dict, request: dict, timeout: float) -> Worker:
+        """A new worker of this arm up to and including its first step; the launch goes into the record."""
+        log = self.logs / ("".join(c if c.isalnum() or c in ".-" else "_" for c in self.label) + ".log")
+        worker = Worker(self.environment, threads, flags, log, self.label)
+        try:
+            options = dict(request["options"], precision=self.precision, flags={**flags, **self.fixed_flags()})
+            if self.environment.framework == "paddle":  # Paddle's flags went in by the environment
+                options["flags"] = None
+            opened = worker.ask("open", timeout=timeout, framework=self.environment.framework, threads=threads,
+                                script=request["script"], options=options)
+        except BaseException:
+            worker.close(kill=True)
+            raise
+        self.record["launches"].append({"threads": threads, "flags": flags, "batch": options["batch"], **opened})
+        return worker
+
+    def calibrate(self, request: dict, thread_choices: List[int], allows: Callable[[float], bool],
+                  timeout: float) -> None:
+        """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker."""
+        framework = self.environment.framework
+        first_flags = FIRST_FLAGS[framework]
+        trials = [(t, first_flags) for t in thread_choices]
+        best = None
+        while trials:
+            threads, flags = trials.pop(0)
+            if best and not allows(best[3] * 2):
+                break
+            worker, step_s, cost, losses = self._trial(threads, flags, request, timeout)
+            if best is None or step_s < best[2]:
+                if best:
+                    best[4].close()
+                best = (threads, flags, step_s, cost, worker, losses)
+            else:
+                worker.close()
+            if not trials and flags == first_flags and len(self.record["calibration"]) == len(thread_choices):
+                others = [{}] + FLAGS[framework] if first_flags else FLAGS[framework]
+                trials = [(best[0], f) for f in others if f != first_flags]
+        self.threads, self.flags, self.step_s, _, self.worker, losses = best
+        self.record.update(threads=self.threads, flags=self.flags)
+        self.keep_losses(losses)  # the curve goes on from the chosen worker's very first step
+
+    def _trial(self, threads, flags, request, timeout):
+        begin = time.monotonic()
+        worker = self.start(threads, flags, request, timeout)
+        try:
+            losses = [self.record["launches"][-1]["loss"]]
+            times: List[float] = []
+            losses += worker.ask("steps", timeout=timeout, n=1)["losses"]
+            while len(times) < 3 or (sum(times) < 0.6 and len(times) < 40):
+                answer = worker.ask("steps", timeout=timeout, n=1)
+                times.append(answer["seconds"])
+                losses += answer["losses"]
+                if len(times) >= 2 and sum(times) > 8:
+                    break
+        except BaseException:
+            worker.close(kill=True)
+            raise
+        step = median(times)
+        self.record["calibration"].append({"threads": threads, "flags": flags, "step_s": step})
+        return worker, step, time.monotonic() - begin, losses
+
+    def keep_losses(self, losses: List[float]) -> None:
+        """Adds to the loss curve (JSON knows no NaN: None stands for it) up to KEPT_LOSSES steps."""
+        held = self.record["losses"]
+        room = max(0, KEPT_LOSSES - len(held))
+        held += [float(f"{x:.6g}") if math.isfinite(x) else None for x in losses[:room]]
+
+    def measure(self, timeout: float) -> dict:
+        """One timed block: the worker's answer with seconds, cpu_s, losses, peak_mb, rss_mb."""
+        return self.worker.ask("steps", timeout=timeout, n=self.block_steps)
+
+    def close(self) -> None:
+        if self.worker:
+            self.worker.close()
+            self.worker = None

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `yuloh` command: `run`, `bench`, `report`, `doctor`.
+
+Each command is a module of this package with `add(subparsers)`, which declares its options and names the function
+that carries it out; COMMANDS lists the modules, so a further command is one file and one word here. A command's
+function returns the exit status. Mistakes of the user end in one line on standard error and status 2.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import List, Optional
+
+COMMANDS = ("run", "bench", "report", "doctor")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="yuloh", description="Yuloh, a deep-learning system that speaks Paddle.")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name in COMMANDS:
+        importlib.import_module(f"{__name__}.{name}").add(commands)
+    return parser
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Entry point of the `yuloh` script."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    args.argv = list(sys.argv[1:] if argv is None else argv)
+    if args.version:
+        import yuloh
+
+        print(f"yuloh {yuloh.__version__}")
+        return 0
+    if not args.command:
+        parser.print_help()
+        return 2
+    try:
+        return args.carry_out(args)
+    except KeyboardInterrupt:
+        print(f"yuloh {args.command}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+    except (ValueError, FileNotFoundError, MissingExtra) as error:
+        if args.command == "run":  # a script's own errors are shown by run itself
+            raise
+        print(f"yuloh {args.command}: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if args.command == "run":
+            raise
+        print(f"yuloh {args.command}: {error.strerror or error}: {error.filename or ''}. Hint: check the path, the "
+              "permissions and the free space there.", file=sys.stderr)
+        return 2
+
+
+class MissingExtra(ImportError):
+    """A library of an optional part is not installed; the message names the extra that brings it."""
+
+
+def need(library: str, extra: str):
+    """Imports a library that only some commands use, or says how to get it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise MissingExtra(f"needs the library {library!r}, which is not installed ({error}). "
+                           f"Hint: pip install 'yuloh[{extra}]'") from None
