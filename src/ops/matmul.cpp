@@ -4,11 +4,10 @@
 // Library kernels: cpu/onednn_matmul.cpp, cpu/gemm.cpp; the loop here is the reference and serves integers.
 #include "ops/matmul.h"
 
+#include "ops/fn.h"
 #include "ops/window.h"
 
 namespace yuloh {
-
-Value sum_to(const Value& g, const Shape& shape);  // ops/fn.cpp
 
 MatmulShape matmul_shape(const Call& c) {
   const Shape &x = c.type(0).shape, &y = c.type(1).shape;
@@ -64,30 +63,23 @@ Types infer(const Call& c) {
   return {r};
 }
 
-Value product(const Value& x, const Value& y, bool tx, bool ty) {
-  return call("matmul", {x, y}, {{"transpose_x", tx}, {"transpose_y", ty}});
-}
-Value reshaped(const Value& v, const Shape& s) {
-  return v.shape() == s ? v : call("reshape", {v}, {{"shape", Ints(s.begin(), s.end())}});
-}
-Value summed_to(const Value& v, const Shape& s) {
-  return v.shape() == s ? v : sum_to(v, s);
-}
+Value reshaped(const Value& v, const Shape& s) { return v.shape() == s ? v : reshape(v, s); }
+Value summed_to(const Value& v, const Shape& s) { return v.shape() == s ? v : sum_to(v, s); }
 
 // x [..., k] times one matrix y: all leading axes are rows, so that the gradient of y is one product over all of them
 // instead of one per batch and a sum.
 Values grad_of_flat(const MatmulShape& s, const Value& x, const Value& y, const Value& g) {
   const int64_t rows = numel(s.batch) * s.m;
   const Value fx = reshaped(x, {rows, s.k}), fg = reshaped(g, {rows, s.n});
-  const Value gx = product(fg, y, false, !s.transpose_y);
-  const Value gy = s.transpose_y ? product(fg, fx, true, false) : product(fx, fg, true, false);
+  const Value gx = matmul(fg, y, false, !s.transpose_y);
+  const Value gy = s.transpose_y ? matmul(fg, fx, true, false) : matmul(fx, fg, true, false);
   return {reshaped(gx, x.shape()), gy};
 }
 
 Values vjp(const Call& c, const Values& gs) {
   const MatmulShape s = matmul_shape(c);
   const Value &x = c.in[0], &y = c.in[1], &g = gs[0];
-  if (s.x_vector && s.y_vector) return {call("multiply", {g, y}), call("multiply", {g, x})};
+  if (s.x_vector && s.y_vector) return {g * y, g * x};
   if (!s.x_vector && y.rank() == 2 && x.rank() > 2 && !s.transpose_x) return grad_of_flat(s, x, y, g);
   // Vectors become matrices first; afterwards batch axes that were broadcast are summed away.
   const Value mx = s.x_vector ? reshaped(x, {1, s.k}) : x;
@@ -95,8 +87,8 @@ Values vjp(const Call& c, const Values& gs) {
   Shape full = s.batch;
   full.push_back(s.m), full.push_back(s.n);
   const Value mg = reshaped(g, full);
-  const Value gx = s.transpose_x ? product(my, mg, s.transpose_y, true) : product(mg, my, false, !s.transpose_y);
-  const Value gy = s.transpose_y ? product(mg, mx, true, s.transpose_x) : product(mx, mg, !s.transpose_x, false);
+  const Value gx = s.transpose_x ? matmul(my, mg, s.transpose_y, true) : matmul(mg, my, false, !s.transpose_y);
+  const Value gy = s.transpose_y ? matmul(mg, mx, true, s.transpose_x) : matmul(mx, mg, !s.transpose_x, false);
   return {reshaped(summed_to(gx, mx.shape()), x.shape()), reshaped(summed_to(gy, my.shape()), y.shape())};
 }
 

@@ -2,6 +2,7 @@
 // Normalisation: batch, layer, group and root-mean-square norm as composites. Statistics are kept in f32 for half
 // inputs (f64 for f64) and are outputs, so that gradient rules read them instead of computing them again. Everything
 // but the statistics is elementwise or a reduction, so neighbours (relu, residual add) fuse with it in tile programs.
+#include "ops/fn.h"
 #include "ops/window.h"
 
 namespace yuloh {
@@ -83,20 +84,15 @@ const Register scalars{
 };
 
 // ---- small graph helpers ----
-Ints ints_of(const Shape& s) { return Ints(s.begin(), s.end()); }
-Value reshape(const Value& v, const Shape& s) { return v.shape() == s ? v : call("reshape", {v}, {{"shape", ints_of(s)}}); }
-Value cast(const Value& v, DType t) { return v.dtype() == t ? v : call("cast", {v}, {{"dtype", t}}); }
-Value sum(const Value& v, const Ints& axes) { return axes.empty() ? v : call("sum", {v}, {{"axis", axes}, {"keepdim", true}}); }
-Value mean(const Value& v, const Ints& axes) { return axes.empty() ? v : call("mean", {v}, {{"axis", axes}, {"keepdim", true}}); }
+// An empty list of axes is nothing to reduce here, not everything.
+Value sum_over(const Value& v, const Ints& axes) { return axes.empty() ? v : sum(v, axes); }
+Value mean_over(const Value& v, const Ints& axes) { return axes.empty() ? v : mean(v, axes); }
 Value rstd_of(const Value& variance, double eps) { return call("norm_rstd", {variance}, {{"epsilon", eps}}); }
-Value zeros_like_stat(const Value& v) {
-  return call("full", {}, {{"shape", ints_of(v.shape())}, {"value", 0.0}, {"dtype", v.dtype()}});
-}
 Value normalised(const Value& x, const Value& m, const Value& r, const Value& w, const Value& b) {
   if (w && b) return call("norm_affine", {x, m, r, w, b});
   if (w) return call("norm_scaled", {x, m, r, w});
   const Value y = call("norm_plain", {x, m, r});
-  return b ? call("add", {y, cast(b, y.dtype())}) : y;
+  return b ? y + cast(b, y.dtype()) : y;
 }
 Ints axes_from(int64_t begin, int64_t end) {
   Ints r;
@@ -160,7 +156,7 @@ double inverse_channel_count(const Shape& x) {
 Value moments_dx(const Value& x, const Value& m, const Value& gm, const Value& gv) {
   const Shape s = channel_shape(x.shape());
   const Value mc = reshape(m, s);
-  const Value zero = gm && gv ? Value() : zeros_like_stat(mc);
+  const Value zero = gm && gv ? Value() : zeros_like(mc);
   return call("moments_dx", {x, mc, gm ? reshape(gm, s) : zero, gv ? reshape(gv, s) : zero},
               {{"inverse_count", inverse_channel_count(x.shape())}});
 }
@@ -191,14 +187,14 @@ Values vjp_batch(const Call& c, const Values& g) {
     const Ints axes = all_but_channel(x.rank());
     const Value sum_g = sum(cast(g[0], m.dtype()), axes);
     const Value sum_gx = sum(call("norm_dot", {g[0], x, m, r}), axes);
-    const Value weight = w ? reshape(w, s) : call("full", {}, {{"shape", ints_of(s)}, {"value", 1.0}, {"dtype", m.dtype()}});
+    const Value weight = w ? reshape(w, s) : full(s, 1.0, m.dtype());
     gx = call("batch_norm_dx", {x, g[0], m, r, weight, sum_g, sum_gx}, {{"inverse_count", inverse_channel_count(x.shape())}});
     if (w) gw = cast(reshape(sum_gx, w.shape()), w.dtype());
     if (b) gb = cast(reshape(sum_g, b.shape()), b.dtype());
   }
   if (g[1] || g[2]) {
     const Value extra = moments_dx(x, mean1, g[1], g[2]);
-    gx = gx ? call("add", {gx, extra}) : extra;
+    gx = gx ? gx + extra : extra;
   }
   Values out{gx};
   if (w) out.push_back(gw);
@@ -223,18 +219,18 @@ struct Stats {
 };
 Stats stats_of(const Value& x, const Ints& axes, double eps) {
   const Value xs = cast(x, stat_dtype(x.dtype()));
-  const Value m = mean(xs, axes);
-  const Value d = call("subtract", {xs, m});
-  return {m, rstd_of(mean(call("multiply", {d, d}), axes), eps)};
+  const Value m = mean_over(xs, axes);
+  const Value d = xs - m;
+  return {m, rstd_of(mean_over(d * d, axes), eps)};
 }
 // Input gradient from g (of the result) with the affine weight broadcastable to x.
 Value dx(const Value& x, const Value& g, const Stats& s, const Value& w, const Ints& axes) {
   const Value gh = w ? call("norm_weighted", {g, w}) : cast(g, s.rstd.dtype());
-  const Value s1 = mean(gh, axes), s2 = mean(call("norm_dot", {gh, x, s.mean, s.rstd}), axes);
+  const Value s1 = mean_over(gh, axes), s2 = mean_over(call("norm_dot", {gh, x, s.mean, s.rstd}), axes);
   return call("norm_dx", {x, gh, s.mean, s.rstd, s1, s2});
 }
 Value parameter_grad(const Value& per_element, const Ints& axes, const Value& p) {
-  return cast(reshape(sum(per_element, axes), p.shape()), p.dtype());
+  return cast(reshape(sum_over(per_element, axes), p.shape()), p.dtype());
 }
 
 int64_t begin_axis(const Call& c) {
@@ -339,7 +335,7 @@ Types infer_rms(const Call& c) {
 }
 Values expand_rms(const Call& c) {
   const Value &x = c.in[0], w = c["weight"], xs = cast(x, stat_dtype(x.dtype()));
-  const Value r = rstd_of(mean(call("multiply", {xs, xs}), axes_from(begin_axis(c), x.rank())), c.real("epsilon"));
+  const Value r = rstd_of(mean_over(xs * xs, axes_from(begin_axis(c), x.rank())), c.real("epsilon"));
   return {w ? call("rms_scaled", {x, r, w}) : call("rms_plain", {x, r}), reshape(r, leading(c))};
 }
 Values vjp_rms(const Call& c, const Values& g) {
@@ -347,7 +343,7 @@ Values vjp_rms(const Call& c, const Values& g) {
   const Value &x = c.in[0], w = c["weight"], r = reshape(c.out(1), keepdim(c));
   const int64_t begin = begin_axis(c);
   const Value gh = w ? call("norm_weighted", {g[0], w}) : cast(g[0], r.dtype());
-  const Value s2 = mean(call("rms_dot", {gh, x, r}), axes_from(begin, x.rank()));
+  const Value s2 = mean_over(call("rms_dot", {gh, x, r}), axes_from(begin, x.rank()));
   Values out{call("rms_dx", {x, gh, r, s2})};
   if (w) out.push_back(parameter_grad(call("rms_dot", {g[0], x, r}), axes_from(0, begin), w));
   return out;
