@@ -44,7 +44,10 @@ class Fuser {
     const auto it = index_.find(v.node.get());
     return it == index_.end() ? -1 : it->second;
   }
-  int position(int i) const { return unit_of_[i] < 0 ? i : units_[unit_of_[i]].position; }
+  int position(int i) const {  // leaves are there from the start
+    if (order_[i]->kind != Node::Kind::kOp) return -1;
+    return unit_of_[i] < 0 ? i : units_[unit_of_[i]].position;
+  }
 
   void link_consumers() {  // compressed lists: consumers of node i are users_[first_[i] .. first_[i + 1])
     first_.assign(order_.size() + 1, 0);

@@ -31,9 +31,9 @@ bool run_merges(const Shape& domain, const Ints& order, uint32_t n, const Ints& 
   return true;
 }
 
-Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& strides) {
+Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& in, const Ints& out) {
   Nest nest;
-  const Ints natural = axis_order(domain, strides);
+  const Ints natural = axis_order(domain, in);
   for (int64_t a : natural)
     if (has(reduced, a)) nest.reduced |= 1u << a;
   if (!nest.reduced) {
@@ -45,7 +45,9 @@ Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& strides) {
   int64_t columns = domain[natural.back()];
   while (run < natural.size()) {
     const int64_t a = natural[natural.size() - run - 1];
-    if (has(nest.reduced, a) != inner_reduced || !run_merges(domain, natural, run + 1, strides)) break;
+    if (has(nest.reduced, a) != inner_reduced || !run_merges(domain, natural, run + 1, in) ||
+        !run_merges(domain, natural, run + 1, out))
+      break;
     columns *= domain[a];
     ++run;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop nests: how one reduction walks its input, decided from shape, axes and the input's layout alone, so the tree of a
+// Loop nests: how one reduction walks its input, decided from shape, axes and the layouts of its input and result alone, so the tree of a
 // sum is the same whether the reduction is fused or not. Also the axis arithmetic that fuse.cpp (may these nodes share a
 // nest?) and lower.cpp (print the nest) both need.
 #pragma once
@@ -22,8 +22,8 @@ struct Nest {
   bool same_tree(const Nest& o) const;
 };
 
-// `strides` are those of the reduced value, one per axis of `domain`.
-Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& strides);
+// `in` and `out` are the strides of the reduced value and of the result, one per axis of `domain`.
+Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& in, const Ints& out);
 // Axes of extent > 1, the one with the largest step first; broadcast axes (step 0) outermost.
 Ints axis_order(const Shape& domain, const Ints& strides);
 // True if the trailing `n` axes of `order` are one strided walk for an operand with these strides.

@@ -63,7 +63,9 @@ bool GroupState::add_reduce(Node* n, const FuseContext& ctx, const char** why) {
   if (!(x.shape() == domain)) return refuse(why, "the reduction walks another domain");
   const AxisMask axes = reduced_axes(*n);
   if (domain.size() > TileProgram::kMaxOuter && !members.empty()) return refuse(why, "too many axes");
-  const Nest mine = reduce_nest(domain, axes, ctx.strides(x));
+  const Value out(Ref<Node>(n), 0);
+  const Level shape_level = Call(*n).flag("keepdim") ? Level::kRowKeep : Level::kRowDrop;
+  const Nest mine = reduce_nest(domain, axes, ctx.strides(x), domain_strides(domain, axes, shape_level, out.shape(), ctx.strides(out)));
   if (elements == 0 || mine.mode == Nest::Mode::kMap) {  // an empty or one-element reduction stands alone
     if (!members.empty()) return refuse(why, "a trivial reduction stands alone");
     closed = true;
@@ -84,8 +86,7 @@ bool GroupState::add_reduce(Node* n, const FuseContext& ctx, const char** why) {
   }
   Level level = Level::kTerminal;
   if (mine.mode == Nest::Mode::kRow) {
-    const bool keep = Call(*n).flag("keepdim") || row_shape(domain, axes, Level::kRowDrop).empty();
-    level = keep ? Level::kRowKeep : Level::kRowDrop;
+    level = row_shape(domain, axes, Level::kRowDrop).empty() ? Level::kRowKeep : shape_level;
   }
   members.push_back({n, level});
   return true;

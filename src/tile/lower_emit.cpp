@@ -197,61 +197,29 @@ int Emitter::expression(const Expr& e, const std::vector<int>& args, const std::
 }
 
 // ---- the final list ----
+// Results nobody uses are dropped and registers renumbered. The list stays in single-assignment form: the device
+// decides which registers share memory.
 void Emitter::finish(TileProgram* p) {
-  sink_stores();
-  pack(p);
-}
-
-void Emitter::sink_stores() {
-  size_t last_load = 0;
-  bool any = false;
-  for (size_t i = 0; i < instrs_.size(); ++i)
-    if (instrs_[i].kind == Kind::kLoad) last_load = i, any = true;
-  if (!any) return;
-  std::vector<TileInstr> out, held;
-  for (size_t i = 0; i < instrs_.size(); ++i) {
-    const bool hold = instrs_[i].kind == Kind::kStore && i < last_load;
-    (hold ? held : out).push_back(instrs_[i]);
-    if (i == last_load) out.insert(out.end(), held.begin(), held.end());
-  }
-  instrs_ = std::move(out);
-}
-
-void Emitter::pack(TileProgram* p) {
   auto is_sink = [](const TileInstr& x) {
     return x.kind == Kind::kStore || x.kind == Kind::kColReduce || x.kind == Kind::kAllReduce;
   };
   auto operands = [&](TileInstr& x) {  // `b` of a sink and `a` of a load are memory operands, not registers
     return std::array<int*, 3>{reads_register(x) ? &x.a : nullptr, reads_register(x) && !is_sink(x) ? &x.b : nullptr, &x.c};
   };
-  std::vector<int> last_use(regs_.size(), -1);  // unused results are dropped: uses are counted from the end
-  std::vector<char> live(instrs_.size(), 0);
+  std::vector<char> used(regs_.size(), 0), live(instrs_.size(), 0);
   for (size_t i = instrs_.size(); i-- > 0;) {
-    if (!is_sink(instrs_[i]) && last_use[instrs_[i].dst] < 0) continue;
+    if (!is_sink(instrs_[i]) && !used[instrs_[i].dst]) continue;
     live[i] = 1;
     for (int* r : operands(instrs_[i]))
-      if (r && *r >= 0 && last_use[*r] < 0) last_use[*r] = static_cast<int>(i);
+      if (r && *r >= 0) used[*r] = 1;
   }
-  std::vector<int> physical(regs_.size(), -1);
-  std::vector<int> free_list[2][4];
-  auto pool = [&](int r) -> std::vector<int>& { return free_list[regs_[r].row][static_cast<int>(regs_[r].type)]; };
+  std::vector<int> number(regs_.size(), -1);
   for (size_t i = 0; i < instrs_.size(); ++i) {
     if (!live[i]) continue;
     TileInstr x = instrs_[i];
-    SmallVec<int, 4> dying;
-    for (int* r : operands(x)) {
-      if (!r || *r < 0) continue;
-      if (last_use[*r] == static_cast<int>(i)) dying.push_back(*r), last_use[*r] = INT32_MAX;
-      *r = physical[*r];
-    }
-    if (!is_sink(x)) {  // before its operands are freed: dst never equals an operand
-      auto& free_regs = pool(x.dst);
-      if (free_regs.empty()) free_regs.push_back(p->n_regs++);
-      physical[x.dst] = free_regs.back();
-      free_regs.pop_back();
-      x.dst = physical[x.dst];
-    }
-    for (int r : dying) pool(r).push_back(physical[r]);
+    for (int* r : operands(x))
+      if (r && *r >= 0) *r = number[*r];
+    if (!is_sink(x)) x.dst = number[x.dst] = p->n_regs++;
     p->instrs.push_back(x);
   }
 }

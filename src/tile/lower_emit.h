@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emitter: writes the instructions of one group in single-assignment form (equal instructions are shared), then sinks
-// stores behind the last load (an output may take over an input's buffer) and packs registers by liveness.
+// Emitter: writes the instructions of one group in single-assignment form; equal instructions are one instruction.
 // Data path: lower.cpp walks the nodes and calls this; the result is a TileProgram's instruction list.
 #pragma once
 #include <unordered_map>
@@ -32,7 +31,7 @@ class Emitter {
   void accumulate(int reg, ReduceKind kind, bool columns, int operand, DType dtype);
   CType type(int reg) const { return regs_[reg].type; }
   bool row(int reg) const { return regs_[reg].row; }
-  // Ends emission: moves the packed instructions and their register count into the program.
+  // Ends emission: moves the live instructions and their register count into the program.
   void finish(TileProgram* p);
 
  private:
@@ -42,8 +41,6 @@ class Emitter {
   CType common(const Val& a, const Val& b, CType fallback) const;
   Val apply(const ExprNode& n, const Val& a, const Val& b, const Val& c, CType op_type, DType out);
   Val apply_arithmetic(Prim p, const Val& a, const Val& b, const Val& c, CType op_type, DType out);
-  void sink_stores();
-  void pack(TileProgram* p);
 
   std::vector<TileInstr> instrs_;
   struct Reg {
