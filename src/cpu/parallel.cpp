@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+namespace yuloh {
+namespace {
+
+struct Limits {
+  int affinity = 1;
+  double quota = 0;  // CPUs; 0: none
+  std::string source;
+};
+
+// A quota may stand at any level between our cgroup and the root: the smallest one counts.
+double quota_v2(const std::string& mount, std::string path) {
+  double best = 0;
+  for (;;) {
+    std::ifstream f(mount + path + "/cpu.max");
+    std::string quota;
+    double period = 0;
+    if (f >> quota >> period && quota != "max" && period > 0) {
+      const double q = std::atof(quota.c_str()) / period;
+      if (q > 0 && (best == 0 || q < best)) best = q;
+    }
+    if (path.empty()) return best;
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  }
+}
+double quota_v1(const std::string& mount, std::string path) {
+  double best = 0;
+  for (;;) {
+    double quota = -1, period = 0;
+    std::ifstream(mount + path + "/cpu.cfs_quota_us") >> quota;
+    std::ifstream(mount + path + "/cpu.cfs_period_us") >> period;
+    if (quota > 0 && period > 0 && (best == 0 || quota / period < best)) best = quota / period;
+    if (path.empty()) return best;
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  }
+}
+
+double cgroup_quota(std::string* source) {
+  std::ifstream f("/proc/self/cgroup");
+  double best = 0;
+  for (std::string line; std::getline(f, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    double q = 0;
+    const bool v2 = controllers == ",,";
+    if (v2) {
+      q = quota_v2("/sys/fs/cgroup", path);
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      q = quota_v1("/sys/fs/cgroup/cpu", path);
+      if (q == 0) q = quota_v1("/sys/fs/cgroup/cpu,cpuacct", path);
+    }
+    if (q > 0 && (best == 0 || q < best)) best = q, *source = v2 ? "cgroup v2" : "cgroup v1";
+  }
+  return best;
+}
+
+cpu_set_t start_mask;  // read when the library is loaded
+bool have_mask = false;
+std::atomic<int> threads{0};  // 0: not decided yet
+std::atomic<bool> forked{false};
+thread_local bool inside = false;  // this thread is running chunks: nested calls stay serial
+
+const Limits& limits() {
+  static const Limits l = [] {
+    Limits r;
+    if (have_mask) r.affinity = std::max(1, CPU_COUNT(&start_mask));
+    r.quota = cgroup_quota(&r.source);
+    return r;
+  }();
+  return l;
+}
+
+void after_fork_in_child() {
+  forked = true;
+  inside = false;
+  omp_set_num_threads(1);  // also for libraries that ask OpenMP how many threads to use
+}
+
+struct AtLoad {
+  AtLoad() {
+    have_mask = sched_getaffinity(0, sizeof start_mask, &start_mask) == 0;
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  }
+} at_load;
+
+}  // namespace
+
+int default_threads() {
+  const Limits& l = limits();
+  const int by_quota = l.quota > 0 ? std::max(1, static_cast<int>(std::ceil(l.quota - 1e-6))) : l.affinity;
+  return std::min(l.affinity, by_quota);
+}
+
+int num_threads() {
+  if (forked.load(std::memory_order_relaxed)) return 1;
+  const int n = threads.load(std::memory_order_relaxed);
+  if (n > 0) return n;
+  set_num_threads(0);
+  return threads.load(std::memory_order_relaxed);
+}
+
+void set_num_threads(int n) {
+  if (n < 1) n = default_threads();
+  threads = n;
+  if (!forked) omp_set_num_threads(n);  // this thread's oneDNN calls use the same team size
+}
+
+std::string thread_reason() {
+  const Limits& l = limits();
+  std::ostringstream s;
+  s << num_threads() << (num_threads() == 1 ? " thread: " : " threads: ");
+  if (forked) return s.str() + "forked child, the parent's team does not exist here";
+  if (num_threads() != default_threads()) s << "set by the user; default " << default_threads() << ", ";
+  s << "affinity mask has " << l.affinity << (l.affinity == 1 ? " CPU, " : " CPUs, ");
+  if (l.quota > 0)
+    s << l.source << " quota is " << l.quota << " CPUs";
+  else
+    s << "no cgroup quota";
+  return s.str();
+}
+
+bool in_forked_child() { return forked; }
+
+void reset_affinity() {
+  if (have_mask) sched_setaffinity(0, sizeof start_mask, &start_mask);
+}
+
+void parallel_chunks(int64_t n, ChunkFn fn, void* context) {
+  const int team = static_cast<int>(std::min<int64_t>(n, num_threads()));
+  if (team <= 1 || inside || omp_in_parallel()) {
+    for (int64_t i = 0; i < n; ++i) fn(context, i);
+    return;
+  }
+  std::exception_ptr error;
+  std::mutex error_mutex;
+#pragma omp parallel num_threads(team)
+  {
+    const int64_t t = omp_get_thread_num(), of = omp_get_num_threads();
+    inside = true;
+    try {
+      for (int64_t i = n * t / of; i < n * (t + 1) / of; ++i) fn(context, i);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(error_mutex);
+      if (!error) error = std::current_exception();
+    }
+    inside = false;
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace yuloh

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's tile interpreter: runs a TileProgram block by block on the executor team. plan/ reaches it through
+// make_tile_kernel once register_cpu_tile() was called at start.
+#pragma once
+#include <memory>
+
+#include "plan/kernel.h"
+
+namespace yuloh {
+
+std::unique_ptr<Kernel> make_cpu_tile_kernel(const TileProgram& p);
+void register_cpu_tile();
+
+}  // namespace yuloh
