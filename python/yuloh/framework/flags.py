@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Framework room: ``FLAGS_*`` switches.
+
+A flag lives in the core. Names that only mean something to Paddle's GPU libraries are kept and given back, so that
+scripts that set them run; the core decides which of them change anything (``FLAGS_eager``, fusion, ...).
+"""
+import os
+
+from .. import _core
+
+__all__ = ["get_flags", "set_flags"]
+
+# What Paddle answers for these before anybody sets them; they steer nothing here.
+_PADDLE_ONLY = {
+    "FLAGS_cudnn_exhaustive_search": False,
+    "FLAGS_cudnn_deterministic": False,
+    "FLAGS_conv_workspace_size_limit": 512,
+    "FLAGS_eager_delete_tensor_gb": 0.0,
+    "FLAGS_fraction_of_gpu_memory_to_use": 0.92,
+    "FLAGS_allocator_strategy": "auto_growth",
+    "FLAGS_check_nan_inf": False,
+    "FLAGS_use_autotune": False,
+    "FLAGS_benchmark": False,
+    "FLAGS_use_cinn": False,
+}
+_kept = {}
+
+
+def _full(name):
+    return name if name.startswith("FLAGS_") else "FLAGS_" + name
+
+
+def _from_text(text, like):
+    if isinstance(like, bool):
+        return text.strip().lower() in ("1", "true", "yes", "on")
+    if isinstance(like, (int, float)):
+        return type(like)(float(text))
+    return text
+
+
+def set_flags(flags):
+    """Sets flags from ``{'FLAGS_name': value}``. Raises TypeError when ``flags`` is not a dict."""
+    if not isinstance(flags, dict):
+        raise TypeError(f"set_flags: flags must be a dict, got {type(flags).__name__}.")
+    for name, value in flags.items():
+        name = _full(name)
+        try:
+            _core.set_flag(name, value)
+        except (KeyError, ValueError):
+            if name not in _PADDLE_ONLY and not name.startswith("FLAGS_"):
+                raise
+            like = _PADDLE_ONLY.get(name)
+            _kept[name] = bool(value) if isinstance(like, bool) else value
+
+
+def get_flags(flags):
+    """Values of one flag (str) or several (list, tuple) as ``{'FLAGS_name': value}``.
+
+    Raises ValueError for a name that was never set and is not known.
+    """
+    names = [flags] if isinstance(flags, str) else list(flags)
+    result = {}
+    for given in names:
+        name = _full(given)
+        try:
+            result[given] = _core.get_flag(name)
+            continue
+        except (KeyError, ValueError):
+            pass
+        if name in _kept:
+            result[given] = _kept[name]
+        elif name in _PADDLE_ONLY:
+            value = _PADDLE_ONLY[name]
+            result[given] = _from_text(os.environ[name], value) if name in os.environ else value
+        else:
+            raise ValueError(f"get_flags: flag {given!r} is not known. Hint: set it first with paddle.set_flags.")
+    return result

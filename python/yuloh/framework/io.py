@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Framework room: ``save`` and ``load`` of state dicts and of objects that hold tensors.
+
+The format is Paddle's: a pickle in which a state dict holds NumPy arrays (bfloat16 as uint16 bits) and a table
+'StructuredToParameterName@@', and in which a tensor elsewhere is a (name, array) tuple. Real Paddle reads what is
+written here and the other way round. Two things are added: a file is written beside the old one, flushed to the disk
+and renamed, so that a kill or a full disk leaves the old file (trap B42); and behind the pickle stands a trailer of
+length and checksum, which Paddle's reader does not look at.
+"""
+import io
+import os
+import pickle
+import struct
+import tempfile
+import zlib
+
+import numpy as np
+
+from .. import _core
+from .pickles import RestrictedUnpickler
+
+__all__ = ["load", "save"]
+
+_NAME_TABLE = "StructuredToParameterName@@"
+_TRAILER = struct.Struct("<8sQI")  # magic, length of the pickle in bytes, CRC-32 of the pickle
+_MAGIC = b"YULOHv1\n"
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------
+def _is_state_dict(obj):
+    """A dict whose values are tensors, or dicts of tensors one level down, as layers and optimizers give."""
+    if not isinstance(obj, dict) or not obj:
+        return False
+
+    def plain(value):
+        return not isinstance(value, (list, tuple, set)) or not any(isinstance(v, _core.Tensor) for v in value)
+
+    found = False
+    for value in obj.values():
+        if isinstance(value, _core.Tensor):
+            found = True
+        elif isinstance(value, dict):
+            if any(not isinstance(v, _core.Tensor) and not plain(v) or isinstance(v, dict) for v in value.values()):
+                return False
+            found = found or any(isinstance(v, _core.Tensor) for v in value.values())
+        elif not plain(value):
+            return False
+    return found
+
+
+def _arrays(state):
+    """(state with arrays for tensors, table structured name -> parameter name)."""
+    result, names = {}, {}
+    for key, value in state.items():
+        if isinstance(value, _core.Tensor):
+            result[key] = value.numpy()
+            names[key] = value.name
+        elif isinstance(value, dict):
+            inner, _ = _arrays(value)
+            result[key] = inner
+            names.update({k: v.name for k, v in value.items() if isinstance(v, _core.Tensor)})
+        else:
+            result[key] = value
+    return result, names
+
+
+class _Pickler(pickle.Pickler):
+    """Writes a tensor as the call ``tuple((name, array))``, as Paddle does for objects other than state dicts."""
+
+    def reducer_override(self, obj):
+        if isinstance(obj, _core.Tensor):
+            return tuple, ((obj.name, obj.numpy()),)
+        return NotImplemented
+
+
+class _Summing(io.RawIOBase):
+    """Passes writes on to a file and keeps their length and checksum."""
+
+    def __init__(self, file):
+        self.file, self.length, self.crc = file, 0, 0
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        size = memoryview(data).nbytes
+        self.file.write(data)
+        self.length += size
+        self.crc = zlib.crc32(data, self.crc)
+        return size
+
+    def trailer(self):
+        return _TRAILER.pack(_MAGIC, self.length, self.crc)
+
+
+def _dump(obj, file, protocol):
+    summing = _Summing(file)
+    if _is_state_dict(obj):
+        state, names = _arrays(obj)
+        state[_NAME_TABLE] = names
+        pickle.dump(state, summing, protocol=protocol)
+    else:
+        _Pickler(summing, protocol=protocol).dump(obj)
+    file.write(summing.trailer())
+
+
+def _check_object(obj):
+    from ..nn.layer.layers import Layer
+    if isinstance(obj, Layer):
+        raise NotImplementedError("save: a Layer itself cannot be saved. Hint: save layer.state_dict().")
+
+
+def save(obj, path, protocol=4, **configs):
+    """Writes ``obj`` (state dict, tensor, or containers of them) to a path or a binary file object.
+
+    ``protocol`` is pickle's, 2 to 4. A path is replaced only when the whole new file is on the disk: after a kill or
+    an error (disk full: OSError with the path) the old file is as it was.
+    """
+    if not isinstance(protocol, int) or not 2 <= protocol <= 4:
+        raise ValueError(f"save: protocol must be 2, 3 or 4, got {protocol!r}.")
+    _check_object(obj)
+    if hasattr(path, "write"):
+        _dump(obj, path, protocol)
+        return
+    path = os.fspath(path)
+    if os.path.basename(path) == "":
+        raise ValueError(f"save: path must name a file, got {path!r}.")
+    if os.path.isdir(path):
+        raise ValueError(f"save: path is a directory, got {path!r}.")
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    write_atomically(path, lambda file: _dump(obj, file, protocol))
+
+
+def write_atomically(path, write):
+    """Calls ``write(file)`` on a temporary file beside ``path``, then puts it in the place of ``path``."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        mode = os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except OSError as error:
+        _remove(temporary)
+        raise OSError(error.errno, f"save: {path} could not be written ({error.strerror}); what stood there before "
+                                   "is unchanged") from error
+    except BaseException:
+        _remove(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _remove(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _sync_folder(folder):
+    """The new name itself reaches the disk; some file systems cannot sync a folder, which is no error."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------
+def _verify(file, what):
+    """Checks the trailer where there is one; returns the position just behind the pickle's end (or None)."""
+    start = file.tell()
+    file.seek(0, os.SEEK_END)
+    size = file.tell() - start
+    if size == 0:
+        raise ValueError(f"load: {what} is empty.")
+    if size < _TRAILER.size:
+        file.seek(start)
+        return
+    file.seek(start + size - _TRAILER.size)
+    magic, length, crc = _TRAILER.unpack(file.read(_TRAILER.size))
+    file.seek(start)
+    if magic != _MAGIC:
+        return
+    if length != size - _TRAILER.size:
+        raise ValueError(f"load: {what} is damaged: it holds {size - _TRAILER.size} bytes, its trailer says {length}.")
+    found, left = 0, length
+    while left:
+        block = file.read(min(left, 1 << 20))
+        found = zlib.crc32(block, found)
+        left -= len(block)
+    file.seek(start)
+    if found != crc:
+        raise ValueError(f"load: {what} is damaged: its checksum is {found:08x}, the trailer says {crc:08x}.")
+
+
+def _read(file, what):
+    _verify(file, what)
+    try:
+        return RestrictedUnpickler(file, encoding="latin1").load()
+    except pickle.UnpicklingError as error:
+        raise ValueError(f"load: {what} cannot be read: {error}") from error
+    except (EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, MemoryError, struct.error,
+            UnicodeDecodeError, OverflowError) as error:
+        raise ValueError(f"load: {what} is damaged or not a saved object ({type(error).__name__}: {error}).") from error
+
+
+def _is_saved_tensor(value):
+    return (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+            and isinstance(value[1], np.ndarray))
+
+
+def _to_tensor(array, name=None):
+    tensor = _core.to_tensor(array)  # uint16 holds bfloat16 bits
+    if name:
+        tensor.name = name
+    return tensor
+
+
+def _convert(value, return_numpy):
+    """Tensors (or arrays) for saved tensors, walked through containers."""
+    if _is_saved_tensor(value):
+        return value[1] if return_numpy else _to_tensor(value[1], value[0])
+    if isinstance(value, dict):
+        for key in value:
+            value[key] = _convert(value[key], return_numpy)
+        return value
+    if isinstance(value, list):
+        return [_convert(v, return_numpy) for v in value]
+    if isinstance(value, (tuple, set)):
+        return type(value)(_convert(v, return_numpy) for v in value)
+    return value
+
+
+def _convert_state(value, names, return_numpy):
+    """Tensors for the arrays of a state dict, under the names they had."""
+    if isinstance(value, np.ndarray):
+        return value
+    return {key: (_to_tensor(item, names.get(key)) if isinstance(item, np.ndarray) and not return_numpy else
+                  _convert_state(item, names, return_numpy) if isinstance(item, dict) else item)
+            for key, item in value.items()}
+
+
+def _join_big(value):
+    """Undoes what Paddle's pickle protocols 2 and 3 do to arrays over 1 GiB: slices listed under 'UnpackBigParamInfor@@'."""
+    parts = value.pop("UnpackBigParamInfor@@", None)
+    for key, info in (parts or {}).items():
+        slices = [value.pop(name) for name in info["slices"]]
+        value[key] = np.concatenate(slices).reshape(info["OriginShape"])
+    return value
+
+
+def load(path, **configs):
+    """What ``save`` (or Paddle) wrote: tensors in the containers they were in.
+
+    ``return_numpy=True`` gives arrays, ``keep_name_table=True`` keeps 'StructuredToParameterName@@'. Only arrays and
+    plain containers are rebuilt: a file that asks for anything else is refused. Raises ValueError for a missing or
+    damaged file.
+    """
+    return_numpy = bool(configs.pop("return_numpy", False))
+    keep_table = bool(configs.pop("keep_name_table", False))
+    for key in ("model_filename", "params_filename"):
+        configs.pop(key, None)
+    if configs:
+        raise ValueError(f"load: unknown settings {sorted(configs)}.")
+    if hasattr(path, "read"):
+        value = _read(path, "the file object")
+    else:
+        path = os.fspath(path)
+        if not os.path.exists(path):
+            raise ValueError(f"load: there is no file {path!r}.")
+        if os.path.isdir(path):
+            raise ValueError(f"load: {path!r} is a directory.")
+        with open(path, "rb") as file:
+            value = _read(file, repr(path))
+    if isinstance(value, dict) and (_NAME_TABLE in value or "UnpackBigParamInfor@@" in value):
+        value = _join_big(value)
+        names = value.get(_NAME_TABLE) or {}
+        result = _convert_state({k: v for k, v in value.items() if k != _NAME_TABLE}, names, return_numpy)
+        if keep_table:
+            result[_NAME_TABLE] = names
+        return result
+    return _convert(value, return_numpy)

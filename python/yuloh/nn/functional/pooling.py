@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional room: pools. Windows, strides and padding become explicit numbers; the core records one op."""
+from ... import _core
+from .conv import CHANNEL_LAST, DATA_FORMATS, explicit_padding, same_padding, spatial_shape, to_list
+
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+           "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d",
+           "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d"]
+
+
+def _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format):
+    """(kernel, stride, padding of 2n, ceil_mode) as explicit numbers, ``data_format`` and rank checked."""
+    if data_format not in DATA_FORMATS[n]:
+        raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[n]}, got {data_format!r}.")
+    if len(x.shape) != n + 2:
+        raise ValueError(f"{name}: x must have {n + 2} dimensions, got shape {list(x.shape)}.")
+    kernel = to_list(kernel_size, n, f"{name}: kernel_size")
+    stride = kernel if stride is None else to_list(stride, n, f"{name}: stride")
+    if isinstance(padding, str) and ceil_mode and padding.upper() == "VALID":
+        raise ValueError(f"{name}: padding 'VALID' and ceil_mode=True cannot both be given.")
+    pads = explicit_padding(padding, n, kernel, stride, [1] * n, data_format, name)
+    if pads is None:
+        pads = same_padding(spatial_shape(x, data_format), kernel, stride)
+    return kernel, stride, pads, bool(ceil_mode)
+
+
+def _max_pool(n, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format):
+    name = f"max_pool{n}d"
+    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
+    if return_mask:
+        if data_format in CHANNEL_LAST:
+            raise ValueError(f"{name}: return_mask needs channels first, got data_format {data_format!r}.")
+        name += "_with_index"
+    return getattr(_core.ops, name)(x, kernel, stride, pads, ceil_mode, data_format)
+
+
+def max_pool1d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
+    """Maximum over windows of [N, C, L]; with ``return_mask`` also the int32 position of each within its plane."""
+    return _max_pool(1, x, kernel_size, stride, padding, return_mask, ceil_mode, "NCL")
+
+
+def max_pool2d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCHW",
+               name=None):
+    """Maximum over windows of [N, C, H, W]; with ``return_mask`` also the int32 position of each in its plane."""
+    return _max_pool(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
+
+
+def max_pool3d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCDHW",
+               name=None):
+    """Maximum over windows of [N, C, D, H, W]; with ``return_mask`` also the int32 position of each."""
+    return _max_pool(3, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
+
+
+def _avg_pool(n, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
+    name = f"avg_pool{n}d"
+    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
+    return getattr(_core.ops, name)(x, kernel, stride, pads, ceil_mode, bool(exclusive), divisor_override, data_format)
+
+
+def avg_pool1d(x, kernel_size, stride=None, padding=0, exclusive=True, ceil_mode=False, name=None):
+    """Mean over windows of [N, C, L]; ``exclusive`` leaves padding out of the divisor."""
+    return _avg_pool(1, x, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL")
+
+
+def avg_pool2d(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
+               data_format="NCHW", name=None):
+    """Mean over windows of [N, C, H, W]; ``divisor_override`` replaces the number of elements."""
+    return _avg_pool(2, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
+
+
+def avg_pool3d(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
+               data_format="NCDHW", name=None):
+    """Mean over windows of [N, C, D, H, W]."""
+    return _avg_pool(3, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
+
+
+def lp_pool1d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL", name=None):
+    """(sum |x|^p)^(1/p) over windows of [N, C, L]."""
+    return _lp_pool(1, x, norm_type, kernel_size, stride, padding, ceil_mode, data_format)
+
+
+def lp_pool2d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW", name=None):
+    """(sum |x|^p)^(1/p) over windows of [N, C, H, W]."""
+    return _lp_pool(2, x, norm_type, kernel_size, stride, padding, ceil_mode, data_format)
+
+
+def _lp_pool(n, x, norm_type, kernel_size, stride, padding, ceil_mode, data_format):
+    if norm_type == 0:
+        raise ValueError(f"lp_pool{n}d: norm_type must not be 0.")
+    if norm_type == float("inf"):
+        return _max_pool(n, x, kernel_size, stride, padding, False, ceil_mode, data_format)
+    # A sum is the mean with a divisor of 1; Paddle raises x itself, so odd powers keep the sign.
+    total = _avg_pool(n, x ** norm_type, kernel_size, stride, padding, ceil_mode, False, 1, data_format)
+    return total ** (1.0 / norm_type)
+
+
+def _adaptive(kind, n, x, output_size, data_format, mask=False):
+    name = f"adaptive_{kind}_pool{n}d"
+    if data_format not in DATA_FORMATS[n]:
+        raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[n]}, got {data_format!r}.")
+    if len(x.shape) != n + 2:
+        raise ValueError(f"{name}: x must have {n + 2} dimensions, got shape {list(x.shape)}.")
+    size = spatial_shape(x, data_format)
+    wanted = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * n
+    if len(wanted) != n:
+        raise ValueError(f"{name}: got output_size {output_size}; expected an int or {n} ints.")
+    wanted = [s if w is None else int(w) for w, s in zip(wanted, size)]
+    if kind == "avg":
+        return getattr(_core.ops, name)(x, wanted, data_format)
+    return getattr(_core.ops, name + "_with_index" if mask else name)(x, wanted)
+
+
+def adaptive_avg_pool1d(x, output_size, name=None):
+    """Mean over ``output_size`` nearly equal parts of [N, C, L]."""
+    return _adaptive("avg", 1, x, output_size, "NCL")
+
+
+def adaptive_avg_pool2d(x, output_size, data_format="NCHW", name=None):
+    """Mean over ``output_size`` nearly equal parts of each spatial axis; None keeps an axis as it is."""
+    return _adaptive("avg", 2, x, output_size, data_format)
+
+
+def adaptive_avg_pool3d(x, output_size, data_format="NCDHW", name=None):
+    """Mean over ``output_size`` nearly equal parts of each spatial axis; None keeps an axis as it is."""
+    return _adaptive("avg", 3, x, output_size, data_format)
+
+
+def adaptive_max_pool1d(x, output_size, return_mask=False, name=None):
+    """Maximum over ``output_size`` nearly equal parts of [N, C, L]; with ``return_mask`` also the positions."""
+    return _adaptive("max", 1, x, output_size, "NCL", return_mask)
+
+
+def adaptive_max_pool2d(x, output_size, return_mask=False, name=None):
+    """Maximum over ``output_size`` nearly equal parts of each spatial axis."""
+    return _adaptive("max", 2, x, output_size, "NCHW", return_mask)
+
+
+def adaptive_max_pool3d(x, output_size, return_mask=False, name=None):
+    """Maximum over ``output_size`` nearly equal parts of each spatial axis."""
+    return _adaptive("max", 3, x, output_size, "NCDHW", return_mask)

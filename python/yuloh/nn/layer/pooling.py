@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer room: pools. Each class keeps the arguments of the function of its name and calls it."""
+from .. import functional as F
+from .common import with_name
+from .layers import Layer
+
+__all__ = [
+    "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D", "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "FractionalMaxPool2D", "FractionalMaxPool3D",
+    "LPPool1D", "LPPool2D", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxUnPool1D", "MaxUnPool2D", "MaxUnPool3D",
+]
+
+
+class _Pool(Layer):
+    """Keeps keyword arguments for its function; ``shown`` are the ones that ``repr`` shows."""
+
+    function = ""
+    shown = ("kernel_size", "stride", "padding")
+
+    def __init__(self, name=None, **arguments):
+        super().__init__()
+        self.name = name
+        self._arguments = arguments
+        for key, value in arguments.items():
+            object.__setattr__(self, key, value)
+
+    def forward(self, x):
+        return getattr(F, self.function)(x, **self._arguments)
+
+    def extra_repr(self):
+        return with_name(", ".join(f"{key}={self._arguments[key]}" for key in self.shown), self.name)
+
+
+class AvgPool1D(_Pool):
+    """Mean over windows of [N, C, L]."""
+
+    function = "avg_pool1d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, exclusive=True, ceil_mode=False, name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, exclusive=exclusive,
+                         ceil_mode=ceil_mode)
+
+
+class AvgPool2D(_Pool):
+    """Mean over windows of [N, C, H, W]."""
+
+    function = "avg_pool2d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
+                 data_format="NCHW", name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                         exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
+
+
+class AvgPool3D(_Pool):
+    """Mean over windows of [N, C, D, H, W]."""
+
+    function = "avg_pool3d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
+                 data_format="NCDHW", name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                         exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
+
+
+class MaxPool1D(_Pool):
+    """Maximum over windows of [N, C, L]."""
+
+    function = "max_pool1d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
+                         ceil_mode=ceil_mode)
+
+
+class MaxPool2D(_Pool):
+    """Maximum over windows of [N, C, H, W]."""
+
+    function = "max_pool2d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCHW",
+                 name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
+                         ceil_mode=ceil_mode, data_format=data_format)
+
+
+class MaxPool3D(_Pool):
+    """Maximum over windows of [N, C, D, H, W]."""
+
+    function = "max_pool3d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCDHW",
+                 name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
+                         ceil_mode=ceil_mode, data_format=data_format)
+
+
+class LPPool1D(_Pool):
+    """p-norm over windows of [N, C, L]."""
+
+    function = "lp_pool1d"
+    shown = ("norm_type", "kernel_size", "stride", "padding")
+
+    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL", name=None):
+        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size,
+                         stride=kernel_size if stride is None else stride, padding=padding, ceil_mode=ceil_mode,
+                         data_format=data_format)
+
+
+class LPPool2D(_Pool):
+    """p-norm over windows of [N, C, H, W]."""
+
+    function = "lp_pool2d"
+    shown = ("norm_type", "kernel_size", "stride", "padding")
+
+    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW", name=None):
+        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size,
+                         stride=kernel_size if stride is None else stride, padding=padding, ceil_mode=ceil_mode,
+                         data_format=data_format)
+
+
+class AdaptiveAvgPool1D(_Pool):
+    """Mean over ``output_size`` parts of [N, C, L]."""
+
+    function, shown = "adaptive_avg_pool1d", ("output_size",)
+
+    def __init__(self, output_size, name=None):
+        super().__init__(name, output_size=output_size)
+
+
+class AdaptiveAvgPool2D(_Pool):
+    """Mean over ``output_size`` parts of each spatial axis of [N, C, H, W]."""
+
+    function, shown = "adaptive_avg_pool2d", ("output_size",)
+
+    def __init__(self, output_size, data_format="NCHW", name=None):
+        super().__init__(name, output_size=output_size, data_format=data_format)
+
+
+class AdaptiveAvgPool3D(_Pool):
+    """Mean over ``output_size`` parts of each spatial axis of [N, C, D, H, W]."""
+
+    function, shown = "adaptive_avg_pool3d", ("output_size",)
+
+    def __init__(self, output_size, data_format="NCDHW", name=None):
+        super().__init__(name, output_size=output_size, data_format=data_format)
+
+
+class AdaptiveMaxPool1D(_Pool):
+    """Maximum over ``output_size`` parts of [N, C, L]."""
+
+    function, shown = "adaptive_max_pool1d", ("output_size", "return_mask")
+
+    def __init__(self, output_size, return_mask=False, name=None):
+        super().__init__(name, output_size=output_size, return_mask=return_mask)
+
+
+class AdaptiveMaxPool2D(AdaptiveMaxPool1D):
+    """Maximum over ``output_size`` parts of each spatial axis of [N, C, H, W]."""
+
+    function = "adaptive_max_pool2d"
+
+
+class AdaptiveMaxPool3D(AdaptiveMaxPool1D):
+    """Maximum over ``output_size`` parts of each spatial axis of [N, C, D, H, W]."""
+
+    function = "adaptive_max_pool3d"
+
+
+class FractionalMaxPool2D(_Pool):
+    """Maximum over pseudo-random windows that give ``output_size``."""
+
+    function, shown = "fractional_max_pool2d", ("output_size", "return_mask")
+
+    def __init__(self, output_size, kernel_size=None, random_u=None, return_mask=False, name=None):
+        super().__init__(name, output_size=output_size, kernel_size=kernel_size, random_u=random_u,
+                         return_mask=return_mask)
+
+
+class FractionalMaxPool3D(FractionalMaxPool2D):
+    """Maximum over pseudo-random windows that give ``output_size``."""
+
+    function = "fractional_max_pool3d"
+
+
+class _UnPool(_Pool):
+    shown = ("output_size",)
+
+    def forward(self, x, indices):
+        return getattr(F, self.function)(x, indices, **self._arguments)
+
+
+class MaxUnPool1D(_UnPool):
+    """Puts pooled values back at their positions in [N, C, L]; the rest is 0."""
+
+    function = "max_unpool1d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, data_format="NCL", output_size=None, name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
+                         output_size=output_size)
+
+
+class MaxUnPool2D(_UnPool):
+    """Puts pooled values back at their positions in [N, C, H, W]; the rest is 0."""
+
+    function = "max_unpool2d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, data_format="NCHW", output_size=None, name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
+                         output_size=output_size)
+
+
+class MaxUnPool3D(_UnPool):
+    """Puts pooled values back at their positions in [N, C, D, H, W]; the rest is 0."""
+
+    function = "max_unpool3d"
+
+    def __init__(self, kernel_size, stride=None, padding=0, data_format="NCDHW", output_size=None, name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
+                         output_size=output_size)

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizer room: how parameters are updated from gradients. ``lr`` holds the learning-rate schedules."""
+from . import lr
+from .adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
+from .optimizer import Optimizer
+from .sgd import ASGD, SGD, Adadelta, Adagrad, Momentum, RMSProp, Rprop
+
+__all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "NAdam", "Optimizer",
+           "RAdam", "RMSProp", "Rprop", "SGD", "lr"]
