@@ -141,7 +141,7 @@ void PlanBuilder::make_units() {
     units_.push_back({std::move(g), nullptr, 0});
   }
   for (Node* n : order_)
-    if (n->kind == Node::Kind::kOp && unit_of[n->slot] < 0 && !n->op->view) {
+    if (n->kind == Node::Kind::kOp && unit_of[n->slot] < 0 && !n->op->view && !is_tile_node(*n)) {
       unit_of[n->slot] = static_cast<int>(units_.size());
       units_.push_back({{}, n, 0});
     }

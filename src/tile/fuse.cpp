@@ -45,7 +45,7 @@ class Fuser {
     return it == index_.end() ? -1 : it->second;
   }
   int position(int i) const {  // leaves are there from the start
-    if (order_[i]->kind != Node::Kind::kOp) return -1;
+    if (order_[i]->kind != Node::Kind::kOp || is_tile_constant(*order_[i])) return -1;
     return unit_of_[i] < 0 ? i : units_[unit_of_[i]].position;
   }
 
@@ -53,13 +53,13 @@ class Fuser {
     first_.assign(order_.size() + 1, 0);
     for (Node* n : order_)
       for (const Value& v : n->inputs)
-        if (const int p = v ? index(v) : -1; p >= 0) ++first_[p + 1];
+        if (const int p = index(v); p >= 0) ++first_[p + 1];
     for (size_t i = 0; i < order_.size(); ++i) first_[i + 1] += first_[i];
     users_.resize(first_.back());
     std::vector<int> at(first_.begin(), first_.end() - 1);
     for (size_t c = 0; c < order_.size(); ++c)
       for (const Value& v : order_[c]->inputs)
-        if (const int p = v ? index(v) : -1; p >= 0) users_[at[p]++] = static_cast<int>(c);
+        if (const int p = index(v); p >= 0) users_[at[p]++] = static_cast<int>(c);
   }
   bool needed_outside(Node* n) const { return ctx_.needed_outside && ctx_.needed_outside(Value(Ref<Node>(n), 0)); }
   bool surely_stored(int i) const {
@@ -69,19 +69,21 @@ class Fuser {
   }
 
   void place(int i) {
-    int unit = ctx_.enabled ? choose(i) : -1;
+    const bool constant = is_tile_constant(*order_[i]);
+    if (constant && !surely_stored(i)) return;
+    int unit = ctx_.enabled && !constant ? choose(i) : -1;
     if (unit < 0) {
       unit = static_cast<int>(units_.size());
       units_.push_back({{}, i});
       const char* why = "";
       if (!units_[unit].state.add(order_[i], ctx_, &why))
         fail(ErrorKind::kRuntime, "fuse: ", op_name(*order_[i]), " alone was refused: ", why);
-      if (units_[unit].state.elements == 1) scalar_unit_ = unit;
+      if (units_[unit].state.elements == 1 && !constant) scalar_unit_ = unit;
     }
     unit_of_[i] = unit;
     units_[unit].sure_outputs += surely_stored(i);
     for (const Value& v : order_[i]->inputs)
-      if (const int p = index(v); p >= 0) reader_[p] = unit;
+      if (const int p = index(v); p >= 0 && !is_tile_constant(*v.node)) reader_[p] = unit;
   }
 
   // The group that node i joins, or -1. Candidates: the latest producer's, readers of the same operands, and for
@@ -190,6 +192,8 @@ class Fuser {
 bool is_tile_node(const Node& n) {
   return n.kind == Node::Kind::kOp && n.op && (n.op->scalar || n.op->expr || n.op->reduce != ReduceKind::kNone);
 }
+
+bool is_tile_constant(const Node& n) { return n.inputs.empty() && is_tile_node(n); }
 
 std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx) { return Fuser(order, ctx).run(); }
 

@@ -35,5 +35,8 @@ std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& 
 // same fixed tree fused or not.
 TileProgram lower(const TileGroup& group, const FuseContext& ctx);
 bool is_tile_node(const Node& n);
+// An elementwise row without inputs (`full`): groups that read it hold the number instead of an operand, so it is a
+// group of its own only if a library op, a view or the outside reads it, and in no group otherwise.
+bool is_tile_constant(const Node& n);
 
 }  // namespace yuloh

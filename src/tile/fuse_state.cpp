@@ -34,6 +34,7 @@ bool GroupState::read(const Value& v, Level reader, const FuseContext& ctx, cons
     if (m->level == Level::kRowDrop && reader == Level::kRowDrop) return true;
     return refuse(why, "a per-row value meets another alignment");
   }
+  if (is_tile_constant(*v.node)) return true;
   Ints strides = domain_strides(domain, declared, reader, v.shape(), ctx.strides(v));
   for (const External& e : externals)
     if (*e.value == v && e.strides == strides) return true;

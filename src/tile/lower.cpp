@@ -94,8 +94,15 @@ class Lowering {
       if (!r.rounded) r.reg = emitter_.round(r.reg, r.dtype), r.rounded = true;
       return r.reg;
     }
+    if (is_tile_constant(*v.node)) return constant(v);
     const Ints strides = strides_of(v, level);
     return emitter_.load(operand(v, strides, false), v.dtype(), per_row(strides));
+  }
+
+  int constant(const Value& v) {
+    bool exact;
+    const int reg = emitter_.expression(*scalar_expr(Call(*v.node)), {}, {}, v.dtype(), &exact);
+    return exact ? reg : emitter_.round(reg, v.dtype());
   }
 
   void emit(const GroupState::Member& m) {

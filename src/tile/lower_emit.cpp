@@ -95,6 +95,11 @@ int Emitter::full(int reg) {
 }
 int Emitter::round(int reg, DType dtype) {
   if (!narrow(dtype)) return reg;
+  if (const TileInstr& i = instrs_[regs_[reg].definition]; i.kind == Kind::kPrim && i.prim == Prim::kConst) {
+    unsigned char bits[8];
+    store_double(bits, dtype, i.imm);
+    return constant(load_double(bits, dtype), i.type);
+  }
   return add({.kind = Kind::kRound, .type = type(reg), .from = type(reg), .dtype = dtype, .a = reg, .row = row(reg)});
 }
 int Emitter::row_reduce(int reg, ReduceKind kind) {
