@@ -427,6 +427,7 @@ class CpuTileKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_cpu_tile_kernel(const TileProgram& p) {
+  if (p.keep > 0) return make_kept_tile_kernel(p);
   auto k = std::make_unique<CpuTileKernel>(p);
   k->n_buffers_ = p.n_buffers;
   return k;

@@ -9,6 +9,7 @@
 namespace yuloh {
 
 std::unique_ptr<Kernel> make_cpu_tile_kernel(const TileProgram& p);
+std::unique_ptr<Kernel> make_kept_tile_kernel(const TileProgram& p);  // tile_kept.cpp: program.keep > 0
 void register_cpu_tile();
 
 }  // namespace yuloh
