@@ -12,7 +12,7 @@ constexpr double kPi = 3.14159265358979323846;
 // Newton on ::erf(y) = x with the exact derivative; three steps from a 4-digit start reach double precision.
 double erfinv_start(double x) {
   const double w = ::log1p(-x * x), a = 0.147, t = 2 / (kPi * a) + w / 2;
-  return ::copysign(sqrt(::sqrt(t * t - w / a) - t), x);
+  return ::copysign(::sqrt(::sqrt(t * t - w / a) - t), x);
 }
 }  // namespace
 
