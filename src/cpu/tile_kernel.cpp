@@ -66,7 +66,7 @@ struct Counter {
   }
 };
 
-struct ColumnState {  // one kColReduce while a column block is walked
+struct alignas(64) ColumnState {  // one kColReduce while a column block is walked
   char* acc;
   Counter counter;
   int64_t rows = 0;  // in the open group

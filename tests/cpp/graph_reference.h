@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/tile_kernel.h"
 #include "ops/op.h"
 #include "tests/cpp/tile_reference.h"
 #include "tile/fuse.h"
@@ -39,6 +40,7 @@ struct HostTensor {
 struct RunOptions {
   bool fusion = true;
   bool channels_last = false;  // rank >= 3 values
+  bool device = false;         // groups run on the CPU's tile interpreter instead of the reference
 };
 
 class GraphRun {
@@ -103,7 +105,13 @@ class GraphRun {
     std::vector<void*> ptrs;
     for (const Value& v : g.inputs) ptrs.push_back(tensor(v).data());
     for (const Value& v : g.outputs) ptrs.push_back(tensor(v).data());
-    run_reference(p, ptrs.data());
+    if (!options_.device) return run_reference(p, ptrs.data());
+    static const bool ready = (register_cpu_tile(), true);
+    (void)ready;
+    const auto kernel = make_tile_kernel(p);
+    std::vector<char> workspace(kernel->workspace_bytes() + 64);
+    ptrs.push_back(reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64));
+    kernel->run(ptrs.data());
   }
   void run_host(Node& n) {
     if (!n.op->host) fail(ErrorKind::kNotImplemented, "graph reference: ", n.op->name, " has no host loop");
