@@ -82,7 +82,7 @@ class Arm:
             threads, flags = trials.pop(0)
             if best and not allows(best[3] * 2):
                 break
-            worker, step_s, cost, losses = self._trial(threads, flags, request, timeout)
+            worker, step_s, cost, losses = self._trial(threads, flags, request, timeout, best[2] if best else math.inf)
             if best is None or step_s < best[2]:
                 if best:
                     best[4].close()
@@ -96,7 +96,7 @@ class Arm:
         self.record.update(threads=self.threads, flags=self.flags)
         self.keep_losses(losses)  # the curve goes on from the chosen worker's very first step
 
-    def _trial(self, threads, flags, request, timeout):
+    def _trial(self, threads, flags, request, timeout, best_step):
         begin = time.monotonic()
         worker = self.start(threads, flags, request, timeout)
         try:
@@ -107,8 +107,8 @@ class Arm:
                 answer = worker.ask("steps", timeout=timeout, n=1)
                 times.append(answer["seconds"])
                 losses += answer["losses"]
-                if len(times) >= 2 and sum(times) > 8:
-                    break
+                if min(times) > 1.4 * best_step or len(times) >= 2 and sum(times) > 6:
+                    break  # clearly slower than another setting, or long enough
         except BaseException:
             worker.close(kill=True)
             raise

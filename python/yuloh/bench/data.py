@@ -37,7 +37,9 @@ def prepare(choice: str, folder: Path, say: Callable[[str], None] = lambda text:
         archive = folder / "synthetic-cifar-100-python.tar.gz"
         if not archive.exists():
             say("making the synthetic data set")
-            datasets.make_synthetic_cifar100(str(archive))
+            scratch = archive.with_name("making-" + archive.name)
+            datasets.make_synthetic_cifar100(str(scratch))
+            scratch.replace(archive)
         source, note = "synthetic", "synthetic images in CIFAR-100's format (the official archive was not in the cache)"
     else:
         archive = Path(choice)
