@@ -22,7 +22,7 @@ double erfinv(double x) {
   double y = erfinv_start(x);
   for (int i = 0; i < 4; ++i) {
     // far out erf is flat: use erfc, which keeps its relative precision
-    const double e = ::fabs(x) < 0.5 ? ::erf(y) - x : ::copysign((1 - ::fabs(x)) - ::erfc(fabs(y)), x);
+    const double e = ::fabs(x) < 0.5 ? ::erf(y) - x : ((1 - ::fabs(x)) - ::erfc(::fabs(y))) * (x < 0 ? -1 : 1);
     const double step = e / (2 / ::sqrt(kPi) * ::exp(-y * y));
     y -= step / (1 + y * step);  // Halley
   }

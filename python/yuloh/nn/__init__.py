@@ -27,4 +27,4 @@ _TORCH_NAMES.update({f"Upsampling{_n}2d": f"Upsampling{_n}2D" for _n in ("Biline
 globals().update({_alias: globals()[_name] for _alias, _name in _TORCH_NAMES.items()})
 
 __all__ = sorted(_name for _name, _value in globals().items() if _name[0].isupper() and isinstance(_value, type))
-del _name, _n, _value, _alias
+del _name

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// `custom_grad`: the boundary that PyLayer and recompute record. Its outputs are its first n inputs; the other inputs
+// are where gradients flow, by the function in NodeExtra::custom_vjp. Executing it costs nothing: the body forwards.
+#include "ops/op.h"
+
+namespace yuloh {
+namespace {
+const Register rows{
+    {.schema = "custom_grad(Tensor[] values, int n) -> Tensor[]",
+     .doc = "Forwards its first n inputs; gradients go to the others by a user function.",
+     .infer = [](const Call& c) -> Types {
+       Types t;
+       for (int64_t i = 0; i < c.integer("n"); ++i) t.push_back(c.in[i].type());
+       return t;
+     },
+     .expand = [](const Call& c) -> Values { return Values(c.in, c.in + c.integer("n")); },
+     .vjp = [](const Call&, const Values&) -> Values { return {}; }},
+};
+}  // namespace
+}  // namespace yuloh

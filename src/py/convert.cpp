@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python objects <-> core values: dtypes, shapes, buffers (NumPy and anything else with the buffer protocol), errors.
+#include "py/py_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace yuloh::py {
+namespace {
+PyObject* g_dtypes[kNumDTypes];
+
+// struct-module format characters of native buffers.
+bool dtype_of_format(const char* f, Py_ssize_t size, DType* t) {
+  if (!f) return *t = DType::kUInt8, true;
+  while (*f == '@' || *f == '=' || *f == '<' || *f == '|') ++f;
+  if (f[0] == 0 || f[1] != 0) return false;
+  switch (*f) {
+    case '?': *t = DType::kBool; return true;
+    case 'e': *t = DType::kFloat16; return true;
+    case 'f': *t = DType::kFloat32; return true;
+    case 'd': *t = DType::kFloat64; return true;
+    case 'b': case 'h': case 'i': case 'l': case 'q':
+      *t = size == 1 ? DType::kInt8 : size == 2 ? DType::kInt16 : size == 4 ? DType::kInt32 : DType::kInt64;
+      return true;
+    case 'B': *t = DType::kUInt8; return true;
+    case 'H': *t = DType::kBFloat16; return true;  // Paddle's convention: uint16 arrays carry bfloat16 bits
+    default: return false;
+  }
+}
+
+void copy_strided(char* dst, const char* src, const Py_buffer& b, int dim) {
+  if (dim == b.ndim) {
+    std::memcpy(dst, src, b.itemsize);
+    return;
+  }
+  const Py_ssize_t n = b.shape[dim], stride = b.strides[dim];
+  Py_ssize_t block = b.itemsize;
+  for (int d = dim + 1; d < b.ndim; ++d) block *= b.shape[d];
+  if (dim + 1 == b.ndim && stride == b.itemsize) {
+    std::memcpy(dst, src, n * b.itemsize);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < n; ++i) copy_strided(dst + i * block, src + i * stride, b, dim + 1);
+}
+
+const char* numpy_name(DType t) { return t == DType::kBFloat16 ? "uint16" : dtype_name(t).data(); }
+
+void gather_row_major(char* dst, const char* src, const Shape& shape, const Ints& strides, size_t size, uint32_t dim) {
+  if (dim == shape.size()) {
+    std::memcpy(dst, src, size);
+    return;
+  }
+  size_t block = size;
+  for (uint32_t d = dim + 1; d < shape.size(); ++d) block *= shape[d];
+  if (dim + 1 == shape.size() && strides[dim] == 1) {
+    std::memcpy(dst, src, shape[dim] * size);
+    return;
+  }
+  for (Dim i = 0; i < shape[dim]; ++i) gather_row_major(dst + i * block, src + i * strides[dim] * size, shape, strides, size, dim + 1);
+}
+}  // namespace
+
+Tensor& tensor_of(PyObject* o) {
+  if (!is_tensor(o)) type_error("expected a Tensor, got ", Py_TYPE(o)->tp_name, ".");
+  Tensor* t = reinterpret_cast<PyTensor*>(o)->t;
+  if (!t) type_error("the Tensor was not initialised.");
+  return *t;
+}
+PyObject* wrap(Ref<Tensor> t) {
+  auto* p = reinterpret_cast<PyTensor*>(g_tensor_type->tp_alloc(g_tensor_type, 0));
+  if (!p) throw PythonError();
+  p->t = t.release();
+  return reinterpret_cast<PyObject*>(p);
+}
+PyObject* wrap_value(const Value& v) { return wrap(make_ref<Tensor>(v)); }
+
+void set_python_error(const Error& e) {
+  PyObject* kinds[] = {PyExc_ValueError, PyExc_TypeError, PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError, PyExc_MemoryError,
+                       PyExc_NotImplementedError, PyExc_OSError, PyExc_ZeroDivisionError, PyExc_OverflowError};
+  PyErr_SetString(kinds[static_cast<int>(e.kind())], e.what());
+}
+
+void register_dtype_object(DType t, PyObject* o) { g_dtypes[static_cast<int>(t)] = Py_NewRef(o); }
+PyObject* dtype_object(DType t) { return g_dtypes[static_cast<int>(t)]; }
+
+bool dtype_from_object(PyObject* o, DType* t) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (g_dtypes[i] == o) return *t = static_cast<DType>(i), true;
+  if (PyUnicode_Check(o)) {
+    const char* s = PyUnicode_AsUTF8(o);
+    return s && dtype_from_name(s, t);
+  }
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return *t = DType::kFloat32, true;
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return *t = DType::kInt64, true;
+  if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return *t = DType::kBool, true;
+  // np.dtype('float32').name, np.float32.__name__
+  for (const char* attr : {"name", "__name__"}) {
+    const Obj n(PyObject_GetAttrString(o, attr));
+    if (!n) {
+      PyErr_Clear();
+      continue;
+    }
+    if (PyUnicode_Check(n.get()) && dtype_from_name(PyUnicode_AsUTF8(n.get()), t)) return true;
+    if (PyUnicode_Check(n.get()) && std::string_view(PyUnicode_AsUTF8(n.get())) == "uint16") return *t = DType::kBFloat16, true;
+  }
+  return false;
+}
+
+int64_t as_int(PyObject* o, std::string_view what) {
+  if (is_tensor(o)) {
+    Tensor& t = tensor_of(o);
+    if (numel(t.type().shape) != 1) type_error(what, ": expected one integer, got a Tensor of shape ", t.type().shape, ".");
+    const Ref<Buffer> b = materialise(t);
+    return load_int(b->data(), t.type().dtype);
+  }
+  const Obj i(PyNumber_Index(o));
+  if (!i) {
+    PyErr_Clear();
+    if (PyFloat_Check(o) && PyFloat_AS_DOUBLE(o) == static_cast<double>(static_cast<int64_t>(PyFloat_AS_DOUBLE(o))))
+      return static_cast<int64_t>(PyFloat_AS_DOUBLE(o));
+    type_error(what, ": expected an integer, got ", Py_TYPE(o)->tp_name, ".");
+  }
+  int overflow = 0;
+  const long long v = PyLong_AsLongLongAndOverflow(i.get(), &overflow);
+  if (overflow) value_error(what, ": the integer does not fit into 64 bits.");
+  return v;
+}
+double as_double(PyObject* o, std::string_view what) {
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (is_tensor(o)) {
+    Tensor& t = tensor_of(o);
+    if (numel(t.type().shape) != 1) type_error(what, ": expected one number, got a Tensor of shape ", t.type().shape, ".");
+    const Ref<Buffer> b = materialise(t);
+    return load_double(b->data(), t.type().dtype);
+  }
+  const double d = PyFloat_AsDouble(o);
+  if (d == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    type_error(what, ": expected a number, got ", Py_TYPE(o)->tp_name, ".");
+  }
+  return d;
+}
+Shape as_shape(PyObject* o, std::string_view what) {
+  Shape s;
+  if (is_tensor(o)) {
+    Tensor& t = tensor_of(o);
+    const TensorType type = t.type();
+    if (type.shape.size() > 1) type_error(what, ": expected a 1-D Tensor, got shape ", type.shape, ".");
+    const Ref<Buffer> b = materialise(t);
+    for (int64_t i = 0; i < numel(type.shape); ++i)
+      s.push_back(load_int(static_cast<char*>(b->data()) + i * dtype_size(type.dtype) * (type.shape.empty() ? 0 : b->strides[0]), type.dtype));
+    return s;
+  }
+  if (PyLong_Check(o) || PyFloat_Check(o)) {
+    s.push_back(as_int(o, what));
+    return s;
+  }
+  const Obj seq(PySequence_Fast(o, ""));
+  if (!seq) {
+    PyErr_Clear();
+    s.push_back(as_int(o, what));  // numpy integers; throws for anything else
+    return s;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i) s.push_back(as_int(PySequence_Fast_GET_ITEM(seq.get(), i), what));
+  return s;
+}
+
+Value value_from_buffer(PyObject* array, const DType* want) {
+  Py_buffer b;
+  if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) != 0) throw PythonError();
+  struct Release {
+    Py_buffer* b;
+    ~Release() { PyBuffer_Release(b); }
+  } release{&b};
+  TensorType t;
+  if (!dtype_of_format(b.format, b.itemsize, &t.dtype))
+    type_error("to_tensor: arrays of this element type are not supported, got format `", b.format, "`.");
+  for (int i = 0; i < b.ndim; ++i) t.shape.push_back(b.shape[i]);
+  if (want && dtype_size(*want) == static_cast<size_t>(b.itemsize) && t.dtype == DType::kBFloat16) t.dtype = DType::kBFloat16;
+  Ref<Buffer> buf = allocate_buffer(t);
+  if (numel(t.shape) > 0) copy_strided(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), b, 0);
+  return make_data(t, std::move(buf));
+}
+
+Ref<Buffer> materialise(Tensor& t) {
+  const Value v = t.value();
+  if (v.node->materialised(v.index)) return v.node->outputs[v.index].buffer;
+  PyThreadState* s = PyEval_SaveThread();
+  Ref<Buffer> b;
+  try {
+    b = t.materialise();
+  } catch (...) {
+    PyEval_RestoreThread(s);
+    throw;
+  }
+  PyEval_RestoreThread(s);
+  return b;
+}
+
+PyObject* to_numpy(Tensor& t) {
+  const TensorType type = t.type();
+  const Ref<Buffer> b = materialise(t);
+  static PyObject* empty = nullptr;
+  if (!empty) {
+    const Obj np = Obj::check(PyImport_ImportModule("numpy"));
+    empty = PyObject_GetAttrString(np.get(), "empty");
+  }
+  const Obj shape = Obj::check(PyTuple_New(type.shape.size()));
+  for (uint32_t i = 0; i < type.shape.size(); ++i) PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(type.shape[i]));
+  Obj a = Obj::check(PyObject_CallFunction(empty, "Os", shape.get(), numpy_name(type.dtype)));
+  Py_buffer out;
+  if (PyObject_GetBuffer(a.get(), &out, PyBUF_WRITABLE | PyBUF_ND) != 0) throw PythonError();
+  if (numel(type.shape) > 0)
+    gather_row_major(static_cast<char*>(out.buf), static_cast<const char*>(b->data()), type.shape, b->strides, dtype_size(type.dtype), 0);
+  PyBuffer_Release(&out);
+  return a.release();
+}
+
+}  // namespace yuloh::py
