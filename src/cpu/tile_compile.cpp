@@ -387,7 +387,6 @@ class Coder {
     Step& s = add_step(v, {a});
     s.kind = Step::Kind::kRowReduce, s.row = entry(i, type).row, s.strided = values_[a].strided;
     if (s.strided) s.operand = static_cast<int16_t>(values_[a].place);
-    reduces_rows_ = true;
     return v;
   }
   void accumulate(const TileInstr& i) {
@@ -403,7 +402,6 @@ class Coder {
     if (columns) s.col = e.col;
     else s.lanes = e.lanes;
     if (alias_) t_.accumulators.push_back({&e, i.b, size_of(type), columns});  // both variants share them
-    if (values_[a].strided && !columns) s.strided = true;
   }
   void store(const TileInstr& i, int v) {
     const Operand& o = t_.operands[i.b];
@@ -424,7 +422,7 @@ class Coder {
       return;
     }
     Step& s = add_step(-1, {v});
-    s.kind = Step::Kind::kStore, s.operand = static_cast<int16_t>(i.b);
+    s.kind = Step::Kind::kStore, s.operand = static_cast<int16_t>(i.b), s.size = static_cast<uint8_t>(size_of(values_[v].type));
     s.load = t_.table->store[static_cast<int>(o.dtype)];
     s.extent = extent_of(form ? form : 0);
     written_.push_back({o.buffer, static_cast<int>(body_.size()) - 1});
@@ -517,7 +515,6 @@ class Coder {
   std::vector<std::pair<TileInstr, int>> stores_;
   std::vector<std::pair<int, int>> written_;  // (buffer, body step of the first write)
   int n_accumulators_ = 0;
-  bool reduces_rows_ = false;
 };
 
 void plan_workspace(TilePlan* t) {
