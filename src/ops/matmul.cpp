@@ -63,17 +63,15 @@ Types infer(const Call& c) {
   return {r};
 }
 
-Value reshaped(const Value& v, const Shape& s) { return v.shape() == s ? v : reshape(v, s); }
-Value summed_to(const Value& v, const Shape& s) { return v.shape() == s ? v : sum_to(v, s); }
 
 // x [..., k] times one matrix y: all leading axes are rows, so that the gradient of y is one product over all of them
 // instead of one per batch and a sum.
 Values grad_of_flat(const MatmulShape& s, const Value& x, const Value& y, const Value& g) {
   const int64_t rows = numel(s.batch) * s.m;
-  const Value fx = reshaped(x, {rows, s.k}), fg = reshaped(g, {rows, s.n});
+  const Value fx = reshape(x, {rows, s.k}), fg = reshape(g, {rows, s.n});
   const Value gx = matmul(fg, y, false, !s.transpose_y);
   const Value gy = s.transpose_y ? matmul(fg, fx, true, false) : matmul(fx, fg, true, false);
-  return {reshaped(gx, x.shape()), gy};
+  return {reshape(gx, x.shape()), gy};
 }
 
 Values vjp(const Call& c, const Values& gs) {
@@ -82,14 +80,14 @@ Values vjp(const Call& c, const Values& gs) {
   if (s.x_vector && s.y_vector) return {g * y, g * x};
   if (!s.x_vector && y.rank() == 2 && x.rank() > 2 && !s.transpose_x) return grad_of_flat(s, x, y, g);
   // Vectors become matrices first; afterwards batch axes that were broadcast are summed away.
-  const Value mx = s.x_vector ? reshaped(x, {1, s.k}) : x;
-  const Value my = s.y_vector ? reshaped(y, {s.k, 1}) : y;
+  const Value mx = s.x_vector ? reshape(x, {1, s.k}) : x;
+  const Value my = s.y_vector ? reshape(y, {s.k, 1}) : y;
   Shape full = s.batch;
   full.push_back(s.m), full.push_back(s.n);
-  const Value mg = reshaped(g, full);
+  const Value mg = reshape(g, full);
   const Value gx = s.transpose_x ? matmul(my, mg, s.transpose_y, true) : matmul(mg, my, false, !s.transpose_y);
   const Value gy = s.transpose_y ? matmul(mg, mx, true, s.transpose_x) : matmul(mx, mg, !s.transpose_x, false);
-  return {reshaped(summed_to(gx, mx.shape()), x.shape()), reshaped(summed_to(gy, my.shape()), y.shape())};
+  return {reshape(sum_to(gx, mx.shape()), x.shape()), reshape(sum_to(gy, my.shape()), y.shape())};
 }
 
 

@@ -84,9 +84,6 @@ const Register scalars{
 };
 
 // ---- small graph helpers ----
-// An empty list of axes is nothing to reduce here, not everything.
-Value sum_over(const Value& v, const Ints& axes) { return axes.empty() ? v : sum(v, axes); }
-Value mean_over(const Value& v, const Ints& axes) { return axes.empty() ? v : mean(v, axes); }
 Value rstd_of(const Value& variance, double eps) { return call("norm_rstd", {variance}, {{"epsilon", eps}}); }
 Value normalised(const Value& x, const Value& m, const Value& r, const Value& w, const Value& b) {
   if (w && b) return call("norm_affine", {x, m, r, w, b});
@@ -219,18 +216,18 @@ struct Stats {
 };
 Stats stats_of(const Value& x, const Ints& axes, double eps) {
   const Value xs = cast(x, stat_dtype(x.dtype()));
-  const Value m = mean_over(xs, axes);
+  const Value m = mean(xs, axes);
   const Value d = xs - m;
-  return {m, rstd_of(mean_over(d * d, axes), eps)};
+  return {m, rstd_of(mean(d * d, axes), eps)};
 }
 // Input gradient from g (of the result) with the affine weight broadcastable to x.
 Value dx(const Value& x, const Value& g, const Stats& s, const Value& w, const Ints& axes) {
   const Value gh = w ? call("norm_weighted", {g, w}) : cast(g, s.rstd.dtype());
-  const Value s1 = mean_over(gh, axes), s2 = mean_over(call("norm_dot", {gh, x, s.mean, s.rstd}), axes);
+  const Value s1 = mean(gh, axes), s2 = mean(call("norm_dot", {gh, x, s.mean, s.rstd}), axes);
   return call("norm_dx", {x, gh, s.mean, s.rstd, s1, s2});
 }
 Value parameter_grad(const Value& per_element, const Ints& axes, const Value& p) {
-  return cast(reshape(sum_over(per_element, axes), p.shape()), p.dtype());
+  return cast(reshape(sum(per_element, axes), p.shape()), p.dtype());
 }
 
 int64_t begin_axis(const Call& c) {
@@ -335,7 +332,7 @@ Types infer_rms(const Call& c) {
 }
 Values expand_rms(const Call& c) {
   const Value &x = c.in[0], w = c["weight"], xs = cast(x, stat_dtype(x.dtype()));
-  const Value r = rstd_of(mean_over(xs * xs, axes_from(begin_axis(c), x.rank())), c.real("epsilon"));
+  const Value r = rstd_of(mean(xs * xs, axes_from(begin_axis(c), x.rank())), c.real("epsilon"));
   return {w ? call("rms_scaled", {x, r, w}) : call("rms_plain", {x, r}), reshape(r, leading(c))};
 }
 Values vjp_rms(const Call& c, const Values& g) {
@@ -343,7 +340,7 @@ Values vjp_rms(const Call& c, const Values& g) {
   const Value &x = c.in[0], w = c["weight"], r = reshape(c.out(1), keepdim(c));
   const int64_t begin = begin_axis(c);
   const Value gh = w ? call("norm_weighted", {g[0], w}) : cast(g[0], r.dtype());
-  const Value s2 = mean_over(call("rms_dot", {gh, x, r}), axes_from(begin, x.rank()));
+  const Value s2 = mean(call("rms_dot", {gh, x, r}), axes_from(begin, x.rank()));
   Values out{call("rms_dx", {x, gh, r, s2})};
   if (w) out.push_back(parameter_grad(call("rms_dot", {g[0], x, r}), axes_from(0, begin), w));
   return out;
