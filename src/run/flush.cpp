@@ -101,10 +101,11 @@ class Flush {
       st.compile_seconds += seconds_since(t1);
     }
     const auto t2 = Clock::now();
+    const size_t n_nodes = order_.size();
     execute(*plan);
     st.run_seconds += seconds_since(t2);
     st.kernels += plan->steps.size();
-    st.nodes += order_.size();
+    st.nodes += n_nodes;
   }
 
  private:
