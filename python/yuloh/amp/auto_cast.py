@@ -56,6 +56,7 @@ def _apply(settings):
         _core.set_amp(None, "bfloat16", None, None)
     else:
         level, dtype, white, black = settings
+        level = "O1" if level == "OD" else level
         _core.set_amp(level, dtype, white or None, black or None)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed-precision room: looking for NaN and infinity."""
 from .. import _core
+from ..tensor import to_tensor
 
 __all__ = ["check_layer_numerics", "check_numerics"]
 
@@ -18,7 +19,7 @@ def check_numerics(tensor, op_type="", var_name="", debug_mode=None):
         raise ValueError(f"check_numerics: {op_type} {var_name or tensor.name}: {counts[0]} NaN and {counts[1]} "
                          f"infinite of {flat.shape[0]} elements.")
     values = yuloh.stack([yuloh.max(flat), yuloh.min(flat), yuloh.mean(flat)])
-    return _core.to_tensor(counts), values
+    return to_tensor(counts), values
 
 
 def check_layer_numerics(func):

@@ -21,11 +21,9 @@ def device_count():
 
 
 def empty_cache():
-    """Gives unused memory back to the system, where the allocator can."""
+    """Gives unused memory back to the system, as far as the allocator can."""
     from .. import _core
-    release = getattr(_core, "empty_cache", None)
-    if release is not None:
-        release()
+    _core.release_cached_memory()
 
 
 def get_device_properties(device=None):

@@ -11,10 +11,7 @@ __all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "get_cuda_device_count", 
 
 def is_compiled_with_nvtops():
     """True where operator fusion is on, which it is unless FLAGS_fusion was set to 0."""
-    try:
-        return bool(_core.get_flag("FLAGS_fusion"))
-    except (KeyError, ValueError):
-        return True
+    return bool(_core.get_flag("fusion"))
 
 
 def is_compiled_with_mkldnn():

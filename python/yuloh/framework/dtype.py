@@ -5,6 +5,8 @@ dtype objects themselves are the core's ``DType``; here strings, NumPy types and
 """
 import numpy as np
 
+from .. import _core
+
 __all__ = ["dtype_name", "get_default_dtype", "is_floating", "set_default_dtype"]
 
 _default = "float32"
@@ -46,4 +48,5 @@ def set_default_dtype(d):
     name = dtype_name(d)
     if name not in _FLOATS:
         raise TypeError(f"set_default_dtype: unsupported dtype, got {d!r}; expected one of {', '.join(_FLOATS)}.")
+    _core.set_default_dtype(name)
     _default = name

@@ -38,19 +38,21 @@ def _from_text(text, like):
     return text
 
 
+def _core_flag(name):
+    """The core's value of a flag, None where it has none of that name."""
+    return _core.get_flag(name[len("FLAGS_"):])
+
+
 def set_flags(flags):
     """Sets flags from ``{'FLAGS_name': value}``. Raises TypeError when ``flags`` is not a dict."""
     if not isinstance(flags, dict):
         raise TypeError(f"set_flags: flags must be a dict, got {type(flags).__name__}.")
     for name, value in flags.items():
         name = _full(name)
-        try:
-            _core.set_flag(name, value)
-        except (KeyError, ValueError):
-            if name not in _PADDLE_ONLY and not name.startswith("FLAGS_"):
-                raise
-            like = _PADDLE_ONLY.get(name)
-            _kept[name] = bool(value) if isinstance(like, bool) else value
+        if _core_flag(name) is not None:
+            _core.set_flag(name[len("FLAGS_"):], value)
+        else:
+            _kept[name] = bool(value) if isinstance(_PADDLE_ONLY.get(name), bool) else value
 
 
 def get_flags(flags):
@@ -62,12 +64,10 @@ def get_flags(flags):
     result = {}
     for given in names:
         name = _full(given)
-        try:
-            result[given] = _core.get_flag(name)
-            continue
-        except (KeyError, ValueError):
-            pass
-        if name in _kept:
+        value = _core_flag(name)
+        if value is not None:
+            result[given] = value
+        elif name in _kept:
             result[given] = _kept[name]
         elif name in _PADDLE_ONLY:
             value = _PADDLE_ONLY[name]

@@ -17,6 +17,7 @@ import zlib
 import numpy as np
 
 from .. import _core
+from ..tensor import to_tensor
 from .pickles import RestrictedUnpickler
 
 __all__ = ["load", "save"]
@@ -225,7 +226,7 @@ def _is_saved_tensor(value):
 
 
 def _to_tensor(array, name=None):
-    tensor = _core.to_tensor(array)  # uint16 holds bfloat16 bits
+    tensor = to_tensor(array)  # uint16 holds bfloat16 bits
     if name:
         tensor.name = name
     return tensor

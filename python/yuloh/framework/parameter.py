@@ -5,11 +5,12 @@ A Parameter is a handle (of the core's Tensor type) on a storage cell; making on
 is computed until somebody reads.
 """
 from .. import _core
+from ..tensor import to_tensor
 from . import unique_name
 from .dtype import dtype_name, get_default_dtype
 from .param_attr import ParamAttr
 
-__all__ = ["EagerParamBase", "Parameter", "create_parameter", "make_parameter", "rebind"]
+__all__ = ["EagerParamBase", "Parameter", "assign", "create_parameter", "make_parameter", "rebind"]
 
 
 class Parameter(_core.Tensor):
@@ -21,9 +22,9 @@ class Parameter(_core.Tensor):
 
     def __init__(self, data=None, requires_grad=True, name=None):
         if data is None:
-            data = _core.to_tensor([], dtype=get_default_dtype())
+            data = to_tensor([], dtype=get_default_dtype())
         elif not isinstance(data, _core.Tensor):
-            data = _core.to_tensor(data)
+            data = to_tensor(data)
         super().__init__(data)
         self.name = name or unique_name.generate("parameter.w")
         self.persistable = True
@@ -77,7 +78,7 @@ EagerParamBase = Parameter
 
 
 def _rebuild_parameter(array, dtype, stop_gradient, name):
-    value = _core.to_tensor(array)
+    value = to_tensor(array)
     if dtype_name(value.dtype) != dtype:
         value = value.astype(dtype)
     return Parameter(value, requires_grad=not stop_gradient, name=name)
@@ -126,3 +127,8 @@ def _with_name(attr, name):
 def rebind(tensor, other):
     """Lets the handle ``tensor`` stand for ``other``'s value, shape and dtype; who holds the handle sees the change."""
     tensor._rebind(other)
+
+
+def assign(tensor, value):
+    """Gives ``tensor`` (and every alias of it) the value of the Tensor ``value``; recorded, not run."""
+    tensor._assign(value)

@@ -33,7 +33,7 @@ class Adam(Optimizer):
         self._amsgrad = bool(amsgrad)
         largest = (("moment2_max", 0.0, None),) if amsgrad else ()
         self.accumulators = (("moment1", 0.0, None), ("moment2", 0.0, None), *largest,
-                             ("beta1_pow_acc", float(beta1), [1]), ("beta2_pow_acc", float(beta2), [1]))
+                             ("beta1_pow_acc", "beta1", [1]), ("beta2_pow_acc", "beta2", [1]))
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         if self._amsgrad:
@@ -95,14 +95,13 @@ class Lamb(Optimizer):
     unless ``always_adapt``.
     """
 
-    accumulators = ()
+    accumulators = (("moment1", 0.0, None), ("moment2", 0.0, None), ("beta1_pow_acc", "beta1", [1]),
+                    ("beta2_pow_acc", "beta2", [1]))
 
     def __init__(self, learning_rate=0.001, lamb_weight_decay=0.01, beta1=0.9, beta2=0.999, epsilon=1e-6,
                  parameters=None, grad_clip=None, exclude_from_weight_decay_fn=None, multi_precision=False,
                  always_adapt=False, name=None):
         _check_betas("Lamb", beta1, beta2, epsilon)
-        self.accumulators = (("moment1", 0.0, None), ("moment2", 0.0, None),
-                             ("beta1_pow_acc", float(beta1), [1]), ("beta2_pow_acc", float(beta2), [1]))
         self._exclude, self._always_adapt = exclude_from_weight_decay_fn, bool(always_adapt)
         super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision,
                          {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
@@ -136,10 +135,11 @@ class Lamb(Optimizer):
 class Adamax(_Composed):
     """Adam with the largest decayed |g| in place of the root of m2."""
 
+    accumulators = (("moment", 0.0, None), ("inf_norm", 0.0, None), ("beta1_pow_acc", "beta1", [1]))
+
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
                  grad_clip=None, name=None):
         _check_betas("Adamax", beta1, beta2, epsilon)
-        self.accumulators = (("moment", 0.0, None), ("inf_norm", 0.0, None), ("beta1_pow_acc", float(beta1), [1]))
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
                          {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
 

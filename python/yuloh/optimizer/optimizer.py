@@ -52,7 +52,7 @@ class Optimizer:
     a parameter's own regularizer comes before it.
     """
 
-    # (name in saved files, first value, shape: None for the parameter's, else a list)
+    # (name in saved files, first value or the name of the setting that is it, shape: None for the parameter's)
     accumulators = ()
 
     def __init__(self, learning_rate, parameters=None, weight_decay=None, grad_clip=None, name=None,
@@ -175,7 +175,7 @@ class Optimizer:
                 grad = grad + own.term(target)
             self._update(target, grad, state, rate * factor, group.settings, skip, p)
             if master is not None:
-                p.set_value(master.astype(p.dtype))
+                p._assign(master.astype(p.dtype))
 
     def _fuses_decay(self, decay):
         return False
@@ -197,8 +197,10 @@ class Optimizer:
         import yuloh
         half = dtype_name(p.dtype) in _HALF
         dtype = "float32" if half and self._multi_precision else dtype_name(p.dtype)
+        settings = next(g.settings for g in self._groups if any(q is p for q in g.params))
         state = []
         for name, value, shape in self._accumulators(p):
+            value = settings[value] if isinstance(value, str) else value
             if given is not None and name in given:
                 tensor = given[name]
             else:
@@ -310,9 +312,9 @@ class Optimizer:
             return
         for tensor, (name, _, _) in zip(old, self._accumulators(p)):
             if name in copied:
-                tensor.set_value(copied[name])
+                tensor._assign(copied[name])
         if master is not None and id(p) in self._masters:
-            self._masters[id(p)].set_value(saved_state.own_tensor(master))
+            self._masters[id(p)]._assign(saved_state.own_tensor(master))
 
     def get_opti_var_name_list(self):
         """Names of all accumulators made so far."""
@@ -342,4 +344,4 @@ def record_update(op, tensors, arguments, skip):
 def select(skip, old, new, target):
     """Gives ``target`` the value ``new``, or ``old`` where ``skip`` (None: never)."""
     import yuloh
-    target.set_value(new if skip is None else yuloh.where(skip, old, new))
+    target._assign(new if skip is None else yuloh.where(skip, old, new))

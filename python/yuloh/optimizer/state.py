@@ -9,6 +9,7 @@ import re
 import numpy as np
 
 from .. import _core
+from ..tensor import to_tensor
 
 __all__ = ["match", "own_tensor"]
 
@@ -19,7 +20,7 @@ def own_tensor(value):
     """A tensor that no one else holds, with the value of a Tensor or array."""
     if isinstance(value, _core.Tensor):
         return value.detach().clone()
-    return _core.to_tensor(np.asarray(value))
+    return to_tensor(np.asarray(value))
 
 
 def _shape(value):

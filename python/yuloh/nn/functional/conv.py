@@ -70,14 +70,32 @@ def same_padding(size, kernel, stride):
     return result
 
 
+def channels_first(x):
+    """[N, spatial..., C] -> [N, C, spatial...]."""
+    rank = len(x.shape)
+    return x.transpose([0, rank - 1, *range(1, rank - 1)])
+
+
+def channels_last(x):
+    """[N, C, spatial...] -> [N, spatial..., C]."""
+    return x.transpose([0, *range(2, len(x.shape)), 1])
+
+
+def _with_bias(out, bias, n):
+    """Adds ``bias`` [C] to [N, C, spatial...]; the plan makes it part of the convolution."""
+    return out if bias is None else out + bias.reshape([-1] + [1] * n)
+
+
 def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
     """Records the n-dimensional convolution; ``padding`` None means 'SAME' (then dilation counts as 1, as in Paddle)."""
     if padding is None:
         dilation = [1] * n
         padding = same_padding(spatial_shape(x, data_format), weight.shape[2:], stride)
-    ops = _core.ops
-    op = ops.conv2d if n == 2 else ops.conv1d if n == 1 else ops.conv3d
-    return op(x, weight, bias, stride, padding, dilation, groups, data_format)
+    if data_format in CHANNEL_LAST:
+        out = _core.ops.conv(channels_first(x), weight, stride, padding, dilation, groups)
+        return channels_last(_with_bias(out, bias, n))
+    out = _core.ops.conv(x, weight, stride, padding, dilation, groups)
+    return out if bias is None else out + bias.reshape([-1] + [1] * n)
 
 
 def _conv(n, x, weight, bias, stride, padding, dilation, groups, data_format):
@@ -86,6 +104,8 @@ def _conv(n, x, weight, bias, stride, padding, dilation, groups, data_format):
         raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[n]}, got {data_format!r}.")
     stride = to_list(stride, n, f"{name}: stride")
     dilation = to_list(dilation, n, f"{name}: dilation")
+    if len(x.shape) != n + 2:
+        raise ValueError(f"{name}: x must have {n + 2} dimensions, got shape {list(x.shape)}.")
     padding = explicit_padding(padding, n, None, stride, dilation, data_format, name)
     return conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format)
 
@@ -127,8 +147,10 @@ def _conv_transpose(n, x, weight, bias, stride, padding, output_padding, groups,
         if any(not 0 <= e < st for e, st in zip(extra, stride)):
             raise ValueError(f"{name}: output_size does not fit, got {wanted}; expected from {smallest} up to less "
                              f"than a stride {stride} more.")
-    op = getattr(_core.ops, name)
-    return op(x, weight, bias, stride, pads, extra, groups, dilation, data_format)
+    last = data_format in CHANNEL_LAST
+    out = _core.ops.conv_transpose(channels_first(x) if last else x, weight, stride, pads, extra, dilation, groups)
+    out = _with_bias(out, bias, n)
+    return channels_last(out) if last else out
 
 
 def conv1d_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1,

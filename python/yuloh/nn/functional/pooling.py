@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional room: pools. Windows, strides and padding become explicit numbers; the core records one op."""
 from ... import _core
-from .conv import CHANNEL_LAST, DATA_FORMATS, explicit_padding, same_padding, spatial_shape, to_list
+from .conv import (CHANNEL_LAST, DATA_FORMATS, channels_first, channels_last, explicit_padding, same_padding,
+                   spatial_shape, to_list)
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
            "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d",
-           "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d"]
+           "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
+           "max_unpool2d", "max_unpool3d"]
 
 
 def _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format):
@@ -24,14 +26,21 @@ def _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format):
     return kernel, stride, pads, bool(ceil_mode)
 
 
+def _laid_out(op, x, data_format, *arguments):
+    """``op`` on channels-first data whatever the layout of ``x``; the plan chooses the layout it computes in."""
+    if data_format in CHANNEL_LAST:
+        return channels_last(op(channels_first(x), *arguments))
+    return op(x, *arguments)
+
+
 def _max_pool(n, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format):
     name = f"max_pool{n}d"
     kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
     if return_mask:
         if data_format in CHANNEL_LAST:
             raise ValueError(f"{name}: return_mask needs channels first, got data_format {data_format!r}.")
-        name += "_with_index"
-    return getattr(_core.ops, name)(x, kernel, stride, pads, ceil_mode, data_format)
+        return _core.ops.max_pool_with_index(x, kernel, stride, pads, ceil_mode)
+    return _laid_out(_core.ops.max_pool, x, data_format, kernel, stride, pads, ceil_mode)
 
 
 def max_pool1d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
@@ -54,7 +63,8 @@ def max_pool3d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_m
 def _avg_pool(n, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
     name = f"avg_pool{n}d"
     kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
-    return getattr(_core.ops, name)(x, kernel, stride, pads, ceil_mode, bool(exclusive), divisor_override, data_format)
+    return _laid_out(_core.ops.avg_pool, x, data_format, kernel, stride, pads, ceil_mode, bool(exclusive),
+                     divisor_override)
 
 
 def avg_pool1d(x, kernel_size, stride=None, padding=0, exclusive=True, ceil_mode=False, name=None):
@@ -105,9 +115,11 @@ def _adaptive(kind, n, x, output_size, data_format, mask=False):
     if len(wanted) != n:
         raise ValueError(f"{name}: got output_size {output_size}; expected an int or {n} ints.")
     wanted = [s if w is None else int(w) for w, s in zip(wanted, size)]
+    if any(w < 0 for w in wanted):
+        raise ValueError(f"{name}: output_size must be at least 0, got {wanted}.")
     if kind == "avg":
-        return getattr(_core.ops, name)(x, wanted, data_format)
-    return getattr(_core.ops, name + "_with_index" if mask else name)(x, wanted)
+        return _laid_out(_core.ops.adaptive_avg_pool, x, data_format, wanted)
+    return (_core.ops.adaptive_max_pool_with_index if mask else _core.ops.adaptive_max_pool)(x, wanted)
 
 
 def adaptive_avg_pool1d(x, output_size, name=None):
@@ -138,3 +150,32 @@ def adaptive_max_pool2d(x, output_size, return_mask=False, name=None):
 def adaptive_max_pool3d(x, output_size, return_mask=False, name=None):
     """Maximum over ``output_size`` nearly equal parts of each spatial axis."""
     return _adaptive("max", 3, x, output_size, "NCDHW", return_mask)
+
+
+def _max_unpool(n, x, indices, kernel_size, stride, padding, data_format, output_size):
+    name = f"max_unpool{n}d"
+    if data_format != DATA_FORMATS[n][0]:
+        raise ValueError(f"{name}: data_format must be {DATA_FORMATS[n][0]!r}, got {data_format!r}.")
+    kernel = to_list(kernel_size, n, f"{name}: kernel_size")
+    stride = kernel if stride is None else to_list(stride, n, f"{name}: stride")
+    pads = to_list(padding, n, f"{name}: padding")
+    if output_size is None:
+        size = [(s - 1) * st - 2 * p + k for s, st, p, k in zip(list(x.shape)[2:], stride, pads, kernel)]
+    else:
+        size = [int(v) for v in output_size][-n:]
+    return _core.ops.max_unpool(x, indices, size)
+
+
+def max_unpool1d(x, indices, kernel_size, stride=None, padding=0, data_format="NCL", output_size=None, name=None):
+    """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled plane)."""
+    return _max_unpool(1, x, indices, kernel_size, stride, padding, data_format, output_size)
+
+
+def max_unpool2d(x, indices, kernel_size, stride=None, padding=0, data_format="NCHW", output_size=None, name=None):
+    """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled plane)."""
+    return _max_unpool(2, x, indices, kernel_size, stride, padding, data_format, output_size)
+
+
+def max_unpool3d(x, indices, kernel_size, stride=None, padding=0, data_format="NCDHW", output_size=None, name=None):
+    """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled volume)."""
+    return _max_unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size)

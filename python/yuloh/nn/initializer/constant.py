@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ... import _core
+from ...tensor import to_tensor
 from .base import Initializer
 
 __all__ = ["Assign", "Bilinear", "Constant", "Dirac"]
@@ -34,7 +35,7 @@ class Assign(Initializer):
         if isinstance(value, _core.Tensor):
             value = value.detach().astype(dtype).clone()
         else:
-            value = _core.to_tensor(np.asarray(value)).astype(dtype)
+            value = to_tensor(np.asarray(value)).astype(dtype)
         if list(value.shape) != list(shape):
             if math.prod(value.shape) != math.prod(shape):
                 raise ValueError(f"Assign: value does not fit the parameter, got shape {list(value.shape)}; "
@@ -62,7 +63,7 @@ class Dirac(Initializer):
         for group in range(self._groups):
             for channel in range(min(per_group, shape[1])):
                 data[(group * per_group + channel, channel) + centre] = 1.0
-        return _core.to_tensor(data).astype(dtype)
+        return to_tensor(data).astype(dtype)
 
 
 class Bilinear(Initializer):
@@ -79,4 +80,4 @@ class Bilinear(Initializer):
         flat = np.arange(math.prod(shape), dtype=np.float64)
         x, y = flat % size, (flat / size) % size
         data = (1 - np.abs(x / factor - centre)) * (1 - np.abs(y / factor - centre))
-        return _core.to_tensor(data.astype(np.float32).reshape(shape)).astype(dtype)
+        return to_tensor(data.astype(np.float32).reshape(shape)).astype(dtype)

@@ -8,6 +8,7 @@ Walking, hooks and membership are here; ``state.py`` holds state dicts and dtype
 import re
 
 from ... import _core
+from ...tensor import to_tensor
 from ...framework import unique_name
 from ...framework.dtype import dtype_name, get_default_dtype
 from ...framework.parameter import Parameter, make_parameter
@@ -196,7 +197,7 @@ class Layer(LayerState):
 
     def create_tensor(self, name=None, persistable=None, dtype=None):
         """New empty tensor of this layer."""
-        value = _core.to_tensor([], dtype=dtype_name(dtype or self._dtype))
+        value = to_tensor([], dtype=dtype_name(dtype or self._dtype))
         value.name = name or unique_name.generate(self._full_name + "._generated_var")
         if persistable is not None:
             value.persistable = persistable

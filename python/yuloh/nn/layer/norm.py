@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: normalisations. Running statistics are buffers that the recorded op updates; nothing is read here."""
+import math
 import numbers
 
 from .. import functional as F
@@ -56,7 +57,7 @@ class _BatchNormBase(_NormBase):
 
     def extra_repr(self):
         text = f"num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}"
-        if self._data_format != self.formats[0]:
+        if self._data_format != "NCHW":
             text += f", data_format={self._data_format}"
         return with_name(text, self._name)
 
@@ -153,7 +154,8 @@ class LayerNorm(_NormBase):
         if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = [normalized_shape]
         self._normalized_shape, self._epsilon, self._name = list(normalized_shape), epsilon, name
-        self._scale_and_shift(self._normalized_shape, weight_attr if elementwise_affine else False,
+        # Paddle keeps both as vectors, whatever the number of axes; files depend on it.
+        self._scale_and_shift([math.prod(self._normalized_shape)], weight_attr if elementwise_affine else False,
                               bias_attr if elementwise_affine and bias else False)
 
     def forward(self, input):
@@ -259,7 +261,10 @@ class LocalResponseNorm(Layer):
 
 
 class SpectralNorm(Layer):
-    """The given weight divided by its largest singular value, found by power iteration on ``weight_u``, ``weight_v``."""
+    """The given weight divided by its largest singular value, found by power iteration.
+
+    The iteration starts from ``weight_u`` and ``weight_v`` on every call; like Paddle's, they stay as they are.
+    """
 
     def __init__(self, weight_shape, dim=0, power_iters=1, eps=1e-12, dtype="float32"):
         super().__init__(dtype=dtype)
@@ -285,7 +290,5 @@ class SpectralNorm(Layer):
             for _ in range(self._power_iters):
                 v = F.normalize(yuloh.matmul(flat, u, transpose_x=True), axis=0, epsilon=self._eps)
                 u = F.normalize(yuloh.matmul(flat, v), axis=0, epsilon=self._eps)
-            self.weight_u.set_value(u)
-            self.weight_v.set_value(v)
         sigma = (u * yuloh.matmul(matrix, v)).sum()
         return x / sigma

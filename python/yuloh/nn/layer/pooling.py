@@ -102,9 +102,8 @@ class LPPool1D(_Pool):
     shown = ("norm_type", "kernel_size", "stride", "padding")
 
     def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL", name=None):
-        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size,
-                         stride=kernel_size if stride is None else stride, padding=padding, ceil_mode=ceil_mode,
-                         data_format=data_format)
+        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size, stride=stride, padding=padding,
+                         ceil_mode=ceil_mode, data_format=data_format)
 
 
 class LPPool2D(_Pool):

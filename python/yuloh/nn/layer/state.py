@@ -7,6 +7,7 @@ from collections import OrderedDict
 import numpy as np
 
 from ... import _core
+from ...tensor import to_tensor
 from ...framework.dtype import dtype_name, is_floating
 from ...framework.parameter import rebind
 from .registry import Registry
@@ -221,8 +222,8 @@ def no_record():
 def _assign(target, value):
     """Gives the member ``target`` the value of a Tensor or array-like of its shape, converted to its dtype."""
     if not isinstance(value, _core.Tensor):
-        value = _core.to_tensor(np.asarray(value))  # uint16 arrays hold bfloat16 bits, as in Paddle
+        value = to_tensor(np.asarray(value))  # uint16 arrays hold bfloat16 bits, as in Paddle
     with no_record():
         value = value.detach()
         value = value.clone() if dtype_name(value.dtype) == dtype_name(target.dtype) else value.astype(target.dtype)
-        target.set_value(value)
+        target._assign(value)
