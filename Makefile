@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands do everything on a fresh machine:
+#   make bench   installs what is missing into .venv, builds, runs the performance test, prints where the report lies
+#                (WITH=paddlepaddle==3.3.1 adds a contender, ARGS=... goes to `yuloh bench`)
+#   make test    the same set-up, then every test, C++ and Python
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= $(shell nproc)
+WITH   ?=
+ARGS   ?=
+
+.PHONY: bench test setup build cpptest pytest sanitize doctor clean
+
+bench: build
+	$(BIN)/yuloh bench --main $(foreach c,$(WITH),--with "$(c)") $(ARGS)
+
+test: build cpptest pytest
+
+# System packages are installed only where this user may; the rest says what it goes without.
+setup: $(VENV)/.ready
+$(VENV)/.ready: pyproject.toml tools/setup.sh
+	bash tools/setup.sh $(PYTHON) $(VENV)
+	touch $@
+
+build: setup
+	PATH="$(abspath $(BIN)):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps .
+
+cpptest: build
+	bash tools/cpptest.sh $(VENV) $(JOBS)
+
+pytest: build
+	$(BIN)/python -m pytest -n $(JOBS) tests
+
+sanitize: setup
+	SANITIZE=address,undefined bash tools/cpptest.sh $(VENV) $(JOBS)
+
+doctor: build
+	$(BIN)/yuloh doctor
+
+clean:
+	rm -rf build dist *.egg-info
