@@ -122,6 +122,10 @@ class Arm:
         room = max(0, KEPT_LOSSES - len(held))
         held += [float(f"{x:.6g}") if math.isfinite(x) else None for x in losses[:room]]
 
+    def choose_block(self, seconds: float) -> None:
+        """Steps of one timed block, so that it lasts about that long."""
+        self.block_steps = int(min(500, max(1, round(seconds / self.step_s))))
+
     def measure(self, timeout: float) -> dict:
         """One timed block: the worker's answer with seconds, cpu_s, losses, peak_mb, rss_mb."""
         return self.worker.ask("steps", timeout=timeout, n=self.block_steps)

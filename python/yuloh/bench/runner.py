@@ -170,7 +170,7 @@ class Runner:
                 request = self._request(workload, arm.environment.framework, batch, weights)
                 arm.calibrate(request, choices,
                               lambda seconds: self.budget.elapsed() - begin + seconds <= allowance, self._timeout())
-                arm.block_steps = int(min(500, max(1, round(BLOCK_S / arm.step_s))))
+                arm.choose_block(BLOCK_S)
             except ContenderError as error:
                 arm.record["error"] = str(error)
                 self.results.error(str(error))

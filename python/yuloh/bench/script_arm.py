@@ -37,6 +37,9 @@ class ScriptArm(Arm):
         self.threads, self.step_s = best
         self.record.update(threads=self.threads, flags={})
 
+    def choose_block(self, seconds: float) -> None:
+        self.block_steps = 1
+
     def measure(self, timeout: float) -> dict:
         """One run: seconds, CPU seconds and peak memory of the process."""
         framework, script = self.environment.framework, self.request["script"]
