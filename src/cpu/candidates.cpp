@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's candidate lists, in order of preference; the reference loops of the rows come last by themselves.
+#include "cpu/conv_product.h"
 #include "cpu/cpu.h"
 #include "cpu/onednn_conv.h"
 #include "cpu/onednn_matmul.h"
@@ -11,8 +12,14 @@ namespace yuloh {
 void register_cpu() {
   static const bool once = [] {
     register_candidates({
+        {"conv", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
+        {"conv", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"conv_grad_input", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
+        {"conv_grad_input", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv_grad_input", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"conv_grad_weight", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
+        {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
         {"max_pool", "yuloh_pool", pool_fits, make_pool, all_channels_last},

@@ -37,6 +37,24 @@ void batch_to_rows(MatrixProblem* p) {
 
 }  // namespace
 
+std::string MatrixProblem::key() const {
+  std::string s;
+  const auto put = [&s](int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  put(static_cast<int64_t>(dtype)), put(m), put(n), put(k), put(batch.size());
+  for (int64_t b : batch) put(b);
+  for (const MatrixStrides* t : {&x, &y, &z}) {
+    put(t->row), put(t->col);
+    for (int64_t b : t->batch) put(b);
+  }
+  return s;
+}
+
+KernelCost MatrixProblem::cost() const {
+  const double b = static_cast<double>(batches()), dm = static_cast<double>(m), dn = static_cast<double>(n),
+               dk = static_cast<double>(k);
+  return {2 * b * dm * dn * dk, b * (dm * dk + dk * dn + dm * dn) * static_cast<double>(dtype_size(dtype))};
+}
+
 MatrixProblem matrix_problem(const KernelRequest& r) {
   const MatmulShape s = matmul_shape(r.call);
   MatrixProblem p{r.in[0].type.dtype, s.m, s.n, s.k, s.batch, {}, {}, {}};

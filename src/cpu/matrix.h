@@ -14,6 +14,8 @@ struct MatrixProblem {
   Shape batch;  // merged
   MatrixStrides x, y, z;
   int64_t batches() const { return numel(batch); }
+  std::string key() const;  // all fields, for caches
+  KernelCost cost() const;
 };
 MatrixProblem matrix_problem(const KernelRequest& r);
 

@@ -58,10 +58,13 @@ dnnl::memory::desc desc(const TensorType& t, const Ints& strides) {
 }
 dnnl::memory::desc activation_desc(const Operand& o) { return desc(o.type, channels_last_strides(o.type.shape)); }
 
+std::string signature_base(std::string_view op) {
+  return cat(op, "/", num_threads(), "/", static_cast<int>(cpu_isa()), "/");
+}
+
 std::string signature(const KernelRequest& r) {
-  std::string s(r.call.op.name);
+  std::string s = signature_base(r.call.op.name);
   const auto put = [&s](int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
-  put(num_threads()), put(static_cast<int64_t>(cpu_isa()));
   for (int64_t a : r.call.attrs) put(a);
   for (const auto* list : {&r.in, &r.out})
     for (const Operand& o : *list) {
@@ -72,15 +75,14 @@ std::string signature(const KernelRequest& r) {
   return s;
 }
 
-std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const KernelRequest&),
-                             const KernelRequest& r) {
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*), const void* arg) {
   static std::mutex mu;
   static auto* cache = new std::unordered_map<std::string, std::shared_ptr<void>>;
   constexpr size_t kMaxEntries = 4096;  // some 10 kB each; shapes without end start over
   std::lock_guard lock(mu);
   if (const auto it = cache->find(key); it != cache->end()) return it->second;
   if (cache->size() >= kMaxEntries) cache->clear();
-  return cache->emplace(key, make(r)).first->second;
+  return cache->emplace(key, make(arg)).first->second;
 }
 
 }  // namespace yuloh::onednn

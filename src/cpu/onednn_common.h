@@ -26,12 +26,12 @@ dnnl::memory::desc activation_desc(const Operand& o);
 
 // Signature of a request: op, attributes, types, layouts, thread count.
 std::string signature(const KernelRequest& r);
+std::string signature_base(std::string_view op);  // op, thread count, instruction set: the part every signature has
 // Looks up or makes the value for a signature. `make` runs under the cache's lock.
-std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const KernelRequest&),
-                             const KernelRequest& r);
-template <class T>
-std::shared_ptr<T> prepared(const KernelRequest& r, std::shared_ptr<void> (*make)(const KernelRequest&)) {
-  return std::static_pointer_cast<T>(cached(signature(r), make, r));
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*), const void* arg);
+template <class T, class Arg>
+std::shared_ptr<T> prepared(const std::string& key, std::shared_ptr<void> (*make)(const void*), const Arg& arg) {
+  return std::static_pointer_cast<T>(cached(key, make, &arg));
 }
 
 inline size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }

@@ -47,7 +47,8 @@ struct Prepared {
   size_t packed_bytes() const { return reorder ? align64(weight.get_size()) : 0; }
 };
 
-std::shared_ptr<void> prepare(const KernelRequest& r) {
+std::shared_ptr<void> prepare(const void* request) {
+  const auto& r = *static_cast<const KernelRequest*>(request);
   const Operands o = operands(r);
   const int64_t groups = r.call.integer("groups");
   const Window w = window_of(r.call, spatial_of(o.weight.type.shape));
@@ -162,7 +163,7 @@ LayoutWish conv_layouts(const Call& c) {
 
 std::unique_ptr<Kernel> make_conv(const KernelRequest& r) {
   try {
-    auto p = prepared<Prepared>(r, prepare);
+    auto p = prepared<Prepared>(signature(r), prepare, r);
     auto k = std::make_unique<ConvKernel>(p);
     k->cost.flops = p->flops;
     for (const auto* list : {&r.in, &r.out})

@@ -31,11 +31,10 @@ struct Prepared {
   dnnl::matmul matmul;
   memory::desc x, y, z, scratch;
   std::string name;
-  double flops;
 };
 
-std::shared_ptr<void> prepare(const KernelRequest& r) {
-  const MatrixProblem m = matrix_problem(r);
+std::shared_ptr<void> prepare(const void* problem) {
+  const auto& m = *static_cast<const MatrixProblem*>(problem);
   auto p = std::make_shared<Prepared>();
   p->x = matrix_desc(m.dtype, m.batch, m.x, m.m, m.k);
   p->y = matrix_desc(m.dtype, m.batch, m.y, m.k, m.n);
@@ -46,14 +45,12 @@ std::shared_ptr<void> prepare(const KernelRequest& r) {
   p->matmul = dnnl::matmul(pd);
   p->scratch = pd.scratchpad_desc();
   p->name = pd.impl_info_str();
-  p->flops = 2.0 * static_cast<double>(m.batches()) * static_cast<double>(m.m) * static_cast<double>(m.n) *
-             static_cast<double>(m.k);
   return p;
 }
 
 class MatmulKernel final : public Kernel {
  public:
-  explicit MatmulKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) { cost.flops = p_->flops; }
+  explicit MatmulKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) {}
   size_t workspace_bytes() const override { return p_->scratch.get_size(); }
   std::string describe() const override { return "onednn:" + p_->name; }
   void run(void* const* ptrs) override {
@@ -75,15 +72,22 @@ bool plain(const MatrixStrides& s, int64_t rows, int64_t cols) {
 }
 }  // namespace
 
-bool matmul_fits(const KernelRequest& r, std::string* why) {
-  if (!dtype_fits(r.in[0].type.dtype, why) || any_empty(r, why)) return false;
-  const MatrixProblem m = matrix_problem(r);
+bool product_fits(const MatrixProblem& m, std::string* why) {
+  if (!dtype_fits(m.dtype, why)) return false;
+  if (m.m == 0 || m.n == 0 || m.k == 0 || m.batches() == 0) {
+    *why = "an operand is empty";
+    return false;
+  }
   if (m.z.col != 1 && m.n != 1) {
     *why = "the result is not stored by rows";
     return false;
   }
   if (!plain(m.x, m.m, m.k) || !plain(m.y, m.k, m.n)) {
     *why = "a matrix has no unit stride";
+    return false;
+  }
+  if (m.n == 1) {
+    *why = "a matrix times one column runs in the library's reference code";
     return false;
   }
   if (m.batch.size() > 10) {
@@ -93,15 +97,17 @@ bool matmul_fits(const KernelRequest& r, std::string* why) {
   return true;
 }
 
-std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) {
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m) {
   try {
-    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(r, prepare));
-    for (const auto* list : {&r.in, &r.out})
-      for (const Operand& o : *list) k->cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(signature_base("product") + m.key(), prepare, m));
+    k->cost = m.cost();
     return k;
   } catch (const dnnl::error&) {
     return nullptr;
   }
 }
+
+bool matmul_fits(const KernelRequest& r, std::string* why) { return product_fits(matrix_problem(r), why); }
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) { return make_product(matrix_problem(r)); }
 
 }  // namespace yuloh::onednn

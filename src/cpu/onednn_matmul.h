@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products by oneDNN: f32 and bf16, transposes and views through strides, no copies.
 #pragma once
-#include "plan/kernel.h"
+#include "cpu/matrix.h"
 
 namespace yuloh::onednn {
 
+bool product_fits(const MatrixProblem& m, std::string* why);
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m);  // null: the library has no implementation
 bool matmul_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r);
 
