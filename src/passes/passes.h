@@ -33,6 +33,8 @@ struct Pass {
   bool always;  // runs even with options.rules off
 };
 const std::vector<Pass>& pipeline();
+// The same op, attributes, types and source line over other inputs of the same types (or shapes that broadcast alike).
+Ref<Node> with_inputs(const Node& n, SmallVec<Value, 3> inputs);
 
 bool expand_node(const Ref<Node>& n, PassContext* c, Values* replacement);    // expand.cpp
 bool simplify_node(const Ref<Node>& n, PassContext* c, Values* replacement);  // simplify.cpp: identities, by kind of row

@@ -39,12 +39,9 @@ class Rewriter {
   }
   // The node over rewritten inputs. A fresh node keeps the recording order: later nodes have larger ids.
   Ref<Node> copy(const Node& n) const {
-    auto r = make_ref<Node>();
-    r->op = n.op, r->pos = n.pos, r->attrs = n.attrs, r->id = next_node_id();
-    for (const Value& v : n.inputs) r->inputs.push_back(now(v));
-    for (const auto& o : n.outputs) r->outputs.push_back({o.type, nullptr});
-    if (region_of(n)) r->make_extra().region = n.extra->region;
-    return r;
+    SmallVec<Value, 3> inputs;
+    for (const Value& v : n.inputs) inputs.push_back(now(v));
+    return with_inputs(n, std::move(inputs));
   }
 
   // Decides what stands for `old`: the pipeline's replacement of `fresh` (the same node over new inputs), or itself.
@@ -128,6 +125,15 @@ class Rewriter {
   std::vector<Ref<Node>> keep_;  // replaced nodes stay alive: their addresses are keys
 };
 }  // namespace
+
+Ref<Node> with_inputs(const Node& n, SmallVec<Value, 3> inputs) {
+  auto r = make_ref<Node>();
+  r->op = n.op, r->pos = n.pos, r->attrs = n.attrs, r->id = next_node_id();
+  r->inputs = std::move(inputs);
+  for (const auto& o : n.outputs) r->outputs.push_back({o.type, nullptr});
+  if (region_of(n)) r->make_extra().region = n.extra->region;
+  return r;
+}
 
 Graph run_passes(const Graph& g, const PassOptions& o) {
   NoGrad guard;

@@ -1,8 +1,172 @@
 // SPDX-License-Identifier: Apache-2.0
+// The rewrite rules. Order matters only among rules with the same root op: the first that fits is taken.
+#include <algorithm>
+#include <unordered_map>
+
 #include "passes/passes.h"
+#include "passes/pattern.h"
 
 namespace yuloh {
+namespace {
 
-bool apply_rules(const Ref<Node>&, PassContext*, Values*) { return false; }
+Pat operator+(const Pat& a, const Pat& b) { return op("add", {a, b}); }
+Pat operator-(const Pat& a, const Pat& b) { return op("subtract", {a, b}); }
+Pat operator*(const Pat& a, const Pat& b) { return op("multiply", {a, b}); }
+Pat operator/(const Pat& a, const Pat& b) { return op("divide", {a, b}); }
+Pat operator-(const Pat& a) { return op("neg", {a}); }
+Pat un(const char* name, const Pat& a) { return op(name, {a}); }
+Pat cast(const Pat& x, const char* to) { return op("cast", {x}, {{"dtype", to}}); }
+Pat transpose(const Pat& x, const char* perm) { return op("transpose", {x}, {{"perm", perm}}); }
+Pat matmul(const Pat& a, const Pat& b, const char* ta, const char* tb) {
+  return op("matmul", {a, b}, {{"transpose_x", ta}, {"transpose_y", tb}});
+}
+Pat reduce(const char* name, const Pat& x, const char* axis) { return op(name, {x}, {{"axis", axis}, {"keepdim", nullptr, true}}); }
+Pat write(const Pat& x, const Pat& v) {
+  return op("slice_write", {x, v}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}});
+}
+Pat strided(const Pat& x) { return op("strided_slice", {x}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}}); }
+
+TensorType f32(Shape s) { return {DType::kFloat32, std::move(s)}; }
+const std::vector<RuleSample> kOne = {{{{"x", f32({2, 3})}}, {}}, {{{"x", {DType::kBFloat16, {5}}}}, {}}};
+const std::vector<RuleSample> kTwo = {{{{"x", f32({2, 3})}, {"y", f32({2, 3})}}, {}}, {{{"x", f32({2, 3})}, {"y", f32({3})}}, {}}};
+
+// ---- conditions ----
+bool holds_all(DType wide, DType narrow) {  // every value of `narrow` is a value of `wide`
+  if (wide == narrow) return true;
+  if (is_float(wide) && is_float(narrow)) return dtype_bits(wide) > dtype_bits(narrow);
+  if (is_float(wide)) return is_integral(narrow) && dtype_bits(narrow) <= (wide == DType::kFloat64 ? 32 : 16) && !is_half(wide);
+  if (!is_integer(wide) || !is_integral(narrow)) return false;
+  if (narrow == DType::kBool) return true;
+  if (narrow == DType::kUInt8) return dtype_bits(wide) > 8;
+  return wide != DType::kUInt8 && dtype_bits(wide) > dtype_bits(narrow);
+}
+bool middle_is_wide(Bindings* b) { return holds_all(b->get<DType>("a"), b->value("x")->dtype()); }
+bool compose_perms(Bindings* b) {
+  const Ints p = b->get<Ints>("p"), q = b->get<Ints>("q");
+  Ints r;
+  const int64_t n = p.size();
+  auto at = [&](const Ints& l, int64_t i) { return l[i] < 0 ? l[i] + n : l[i]; };
+  for (int64_t i = 0; i < n; ++i) r.push_back(at(p, at(q, i)));
+  b->set("r", r);
+  return true;
+}
+bool swaps_last_two(const Ints& p) {
+  const int64_t n = p.size();
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t want = i == n - 1 ? n - 2 : i == n - 2 ? n - 1 : i, have = p[i] < 0 ? p[i] + n : p[i];
+    if (have != want) return false;
+  }
+  return n >= 2;
+}
+bool flip_x(Bindings* b) { return b->value("x")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) && (b->set("u", !b->get<bool>("t")), true); }
+bool flip_y(Bindings* b) { return b->value("y")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) && (b->set("u", !b->get<bool>("s")), true); }
+bool join_axes(Bindings* b) {
+  Ints all = b->get<Ints>("j");
+  for (int64_t a : b->get<Ints>("k"))
+    if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
+  b->set("m", all);
+  return true;
+}
+bool single_axis(Bindings* b) {
+  const Ints k = b->get<Ints>("k");
+  if (k.size() == 1) b->set("axis", k[0]);
+  return k.size() == 1;
+}
+bool is_truth(Bindings* b) { return b->value("x")->dtype() == DType::kBool; }
+bool is_wide_float(Bindings* b) { return !is_half(b->value("x")->dtype()) && is_float(b->value("x")->dtype()); }
+bool is_real_float(Bindings* b) { return is_float(b->value("x")->dtype()); }
+
+std::vector<Rule> make_rules() {
+  const Pat x = any("x"), y = any("y"), c = any("c");
+  const RuleSample perm{{{"x", f32({2, 3, 4})}}, {{"p", Ints{2, 0, 1}}, {"q", Ints{1, 0, 2}}}};
+  const RuleSample slice{{{"x", f32({4, 5})}, {"v", f32({2, 5})}},
+                         {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{4}}, {"d", Ints{2}}}};
+  const RuleSample row{{{"x", f32({3, 7})}}, {{"k", Ints{1}}}};
+  const Pat e = un("exp", x - reduce("max", x, "k"));
+  std::vector<Rule> r;
+  // Numbers (the few values that recording specialises).
+  r.push_back({"times_one", x * number(1), x, kOne});
+  r.push_back({"over_one", x / number(1), x, kOne, is_real_float});
+  r.push_back({"minus_zero", x - number(0), x, kOne});
+  r.push_back({"times_minus_one", x * number(-1), -x, kOne});
+  r.push_back({"power_one", op("pow", {x, number(1)}), x, kOne});
+  r.push_back({"power_two", op("pow", {x, number(2)}), un("square", x), kOne});
+  r.push_back({"power_half", op("pow", {x, number(0.5)}), un("sqrt", x), kOne, is_real_float, true});
+  r.push_back({"plus_zero", x + number(0), x, kOne, nullptr, true});
+  r.push_back({"one_over", number(1) / x, un("reciprocal", x), kOne, is_real_float});
+  r.push_back({"one_over_root", un("reciprocal", un("sqrt", x)), un("rsqrt", x), {kOne[0]}, is_wide_float});
+  // Signs and idempotence.
+  r.push_back({"negate_twice", -(-x), x, kOne});
+  r.push_back({"minus_negative", x - (-y), x + y, kTwo});
+  r.push_back({"plus_negative", x + (-y), x - y, kTwo});
+  r.push_back({"abs_of_negative", un("abs", -x), un("abs", x), kOne});
+  r.push_back({"abs_twice", un("abs", un("abs", x)), un("abs", x), kOne});
+  r.push_back({"square_of_negative", un("square", -x), un("square", x), kOne});
+  r.push_back({"square_of_abs", un("square", un("abs", x)), un("square", x), kOne});
+  r.push_back({"times_itself", x * x, un("square", x), kOne});
+  r.push_back({"maximum_of_one", op("maximum", {x, x}), x, kOne});
+  r.push_back({"minimum_of_one", op("minimum", {x, x}), x, kOne});
+  r.push_back({"relu_twice", un("relu", un("relu", x)), un("relu", x), kOne});
+  r.push_back({"select_same", op("where", {c, x, x}), x, {{{{"c", {DType::kBool, {2, 3}}}, {"x", f32({2, 3})}}, {}}}});
+  r.push_back({"not_twice", un("logical_not", un("logical_not", x)), x, {{{{"x", {DType::kBool, {4}}}}, {}}}, is_truth});
+  // Types.
+  r.push_back({"cast_through_wider", cast(cast(x, "a"), "b"), cast(x, "b"),
+               {{{{"x", {DType::kBFloat16, {7}}}}, {{"a", DType::kFloat32}, {"b", DType::kFloat64}}},
+                {{{"x", {DType::kInt8, {7}}}}, {{"a", DType::kFloat32}, {"b", DType::kInt32}}}},
+               middle_is_wide});
+  // Shapes.
+  r.push_back({"transpose_twice", transpose(transpose(x, "p"), "q"), transpose(x, "r"), {perm}, compose_perms});
+  r.push_back({"matmul_of_transposed_x", matmul(transpose(x, "p"), y, "t", "s"), matmul(x, y, "u", "s"),
+               {{{{"x", f32({3, 2})}, {"y", f32({3, 4})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}}, flip_x});
+  r.push_back({"matmul_of_transposed_y", matmul(x, transpose(y, "p"), "t", "s"), matmul(x, y, "t", "u"),
+               {{{{"x", f32({2, 3})}, {"y", f32({4, 3})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}}, flip_y});
+  r.push_back({"read_what_was_written", strided(write(x, any("v"))), any("v"), {slice}});
+  r.push_back({"write_twice", write(write(x, any("u")), any("v")), write(x, any("v")),
+               {{{{"x", f32({4, 5})}, {"u", f32({2, 5})}, {"v", f32({2, 5})}}, slice.attrs}}});
+  // Reductions.
+  for (const char* kind : {"max", "min"})
+    r.push_back({kind == std::string("max") ? "max_of_max" : "min_of_min", reduce(kind, reduce(kind, x, "k"), "j"), reduce(kind, x, "m"),
+                 {{{{"x", f32({3, 4, 5})}}, {{"k", Ints{2}}, {"j", Ints{0}}}}}, join_axes});
+  r.push_back({"softmax", e / op("sum", {e}, {{"axis", "k"}, {"dtype", "t"}, {"keepdim", nullptr, true}}),
+               op("softmax", {x}, {{"axis", "axis"}}), {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}}, single_axis});
+  return r;
+}
+
+struct Index {  // rules by root op
+  std::unordered_map<const OpDef*, std::vector<const Rule*>> by_root;
+  Index() {
+    for (const Rule& r : rules())
+      if (const OpDef* op = find_op(r.from->name)) by_root[op].push_back(&r);
+  }
+};
+
+// A rule whose right side names a composite that would be expanded again must not fire.
+bool lands_on_kept(const Rule& r, const Value& v, const PassOptions& o) {
+  if (r.to->kind != Pattern::Kind::kOp || !v.node->op || !v.node->op->expand) return true;
+  return o.keep_named && o.keep_named(*v.node);
+}
+}  // namespace
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> list = make_rules();
+  return list;
+}
+
+bool apply_rules(const Ref<Node>& n, PassContext* c, Values* replacement) {
+  static const Index index;
+  const auto it = index.by_root.find(n->op);
+  if (it == index.by_root.end()) return false;
+  for (const Rule* r : it->second) {
+    if (r->fast_math && !c->options.fast_math) continue;
+    Bindings b;
+    if (!match(r->from, Value(n, 0), &b) || (r->when && !r->when(&b))) continue;
+    const Value v = build(r->to, b, n->outputs[0].type.dtype);
+    if (!(v.type() == n->outputs[0].type) || !lands_on_kept(*r, v, c->options)) continue;  // e.g. the number broadcast x
+    c->fired = r->name;
+    *replacement = {v};
+    return true;
+  }
+  return false;
+}
 
 }  // namespace yuloh
