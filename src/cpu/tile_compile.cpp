@@ -11,7 +11,8 @@
 namespace yuloh::tile {
 namespace {
 using Kind = TileInstr::Kind;
-constexpr int64_t kBlock = 2048;          // elements per block: a few registers fit the L1 cache
+constexpr int64_t kBlock = 2048;          // elements per block, at most (squares of transposed operands: twice that)
+constexpr int64_t kL1 = 36 * 1024;        // bytes that the blocks of all operands and two registers may take: measured
 constexpr int64_t kMinChunk = 16384;      // elements per chunk of a reduction
 constexpr int kRowBit = 1, kColBit = 2;   // a form: does the value vary over rows, over columns?
 constexpr int64_t kCTypeSize[] = {4, 8, 8, 1};
@@ -114,12 +115,31 @@ class Geometry {
       for (size_t d = 0; d < t_.outer.size(); ++d) span(t_.outer[d], o.outer[d]);
     }
   }
+  bool transposed() const {  // an operand whose memory runs along the rows: square blocks use whole cache lines
+    for (const Operand& o : t_.operands)
+      if (!t_.outer.empty() && t_.outer.back() > 1 && std::abs(o.outer.back()) == o.size && std::abs(o.inner) > o.size) return true;
+    return false;
+  }
+  // Streams of a block share the L1 cache. An operand that all rows share is there as itself and as copies.
+  int64_t block_elements(bool square) const {
+    if (square) return 2 * kBlock;
+    int64_t bytes = 2 * 4;
+    for (const Operand& o : t_.operands) {
+      bool rows = t_.rows <= 1;
+      for (const int64_t s : o.outer) rows |= s != 0;
+      if (o.inner != 0) bytes += kCTypeSize[static_cast<int>(compute_type(o.dtype))] * (rows ? 1 : 2);
+    }
+    return std::clamp<int64_t>(kL1 / bytes / 256 * 256, 512, kBlock);
+  }
   void block_shape() {
     const int64_t cols = std::max<int64_t>(1, t_.cols);
-    int64_t limit = kBlock;
+    const bool square = !t_.whole_rows && transposed();
+    const int64_t block = col_reduce_ && !t_.whole_rows ? kBlock : block_elements(square);
+    int64_t limit = block;
     if (col_reduce_ && !t_.whole_rows) limit = 256;  // several rows per block: the accumulators stay in registers
     t_.block_cols = t_.whole_rows ? cols : std::min(cols, limit);
-    t_.block_rows = std::clamp<int64_t>(kBlock / t_.block_cols, 1, std::max<int64_t>(1, t_.rows));
+    if (square) t_.block_cols = std::min<int64_t>(t_.block_cols, 64);
+    t_.block_rows = std::clamp<int64_t>(block / t_.block_cols, 1, std::max<int64_t>(1, t_.rows));
     if (t_.block_cols < cols && t_.linear_order) t_.block_rows = 1;
     if (col_reduce_) {
       int64_t pow2 = 1;

@@ -15,7 +15,7 @@ namespace {
 using namespace tile;
 
 constexpr int64_t kAlign = 64;
-constexpr double kSerialWork = 65536;  // below this many element-additions waking the team costs more than it saves
+constexpr double kSerialWork = 400000;  // element-additions, about 5 us: below, waking the team costs more than it saves
 int64_t round_up(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 // Per-thread scratch, kept between runs.

@@ -206,7 +206,6 @@ struct FloorDivFloat {  // consistent with ModFloat: x == q * y + mod
     return q - down > T(0.5) ? down + T(1) : down;
   }
 };
-struct Pow32 { TILE_INLINE float f(float x, float y) { return pow32(x, y); } };
 
 // Blocks that leave the range of the vector form take libm, element by element.
 template <class Fast, class Slow>
@@ -216,15 +215,26 @@ void trig(void* d, const void* a, const void* b, const void* c, int64_t rows, in
   for (int64_t i = 0; i < rows * cols; ++i) outside |= !(__builtin_fabsf(x[i]) <= kTrigMax);
   (outside ? unary<Slow, float, float> : unary<Fast, float, float>)(d, a, b, c, rows, cols);
 }
+// x ** y: 64 elements at a time by the vector form; the ones that it does not cover (x <= 0, inf, NaN) by libm.
 template <int Form>
-void power(void* d, const void* av, const void* bv, const void* c, int64_t rows, int64_t cols) {
+void power(void* dv, const void* av, const void* bv, const void* cv, int64_t rows, int64_t cols) {
+  constexpr int64_t kPiece = 64;
   const float* a = static_cast<const float*>(av);
   const float* b = static_cast<const float*>(bv);
-  if (Form == 2 && rows == 1 && *b == 2.0f) return binary<Mul, float, float, 0>(d, a, a, c, rows, cols);
-  int outside = 0;
-  for (int64_t i = 0; i < (Form == 1 ? rows : rows * cols); ++i) outside |= !((a[i] > 0.0f) & (a[i] < kInf));
-  for (int64_t i = 0; i < (Form == 2 ? rows : rows * cols); ++i) outside |= !(__builtin_fabsf(b[i]) < kInf);
-  (outside ? binary<Pow64, float, float, Form> : binary<Pow32, float, float, Form>)(d, av, bv, c, rows, cols);
+  float* d = static_cast<float*>(dv);
+  if (Form == 2 && rows == 1 && *b == 2.0f) return binary<Mul, float, float, 0>(d, a, a, cv, rows, cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; c += kPiece) {
+      const int64_t n = cols - c < kPiece ? cols - c : kPiece, at = r * cols + c;
+      float x[kPiece], y[kPiece], v[kPiece];
+      int outside = 0;
+      for (int64_t i = 0; i < n; ++i) x[i] = Form == 1 ? a[r] : a[at + i], y[i] = Form == 2 ? b[r] : b[at + i];
+      for (int64_t i = 0; i < n; ++i) outside |= !((x[i] > 0.0f) & (x[i] < kInf) & (__builtin_fabsf(y[i]) < kInf));
+      for (int64_t i = 0; i < n; ++i) v[i] = pow32(x[i], y[i]);
+      for (int64_t i = 0; outside && i < n; ++i)
+        if (!((x[i] > 0.0f) & (x[i] < kInf) & (__builtin_fabsf(y[i]) < kInf))) v[i] = Pow64::f(x[i], y[i]);
+      memcpy(d + at, v, static_cast<size_t>(n) * sizeof(float));
+    }
 }
 
 // ---- casts, rounding, storage ----
@@ -416,8 +426,20 @@ void fold(void* vv, int64_t n) {
   }
 }
 template <class R, class T>
+TILE_INLINE T reduce_short(T* l, const T* a, int64_t n) {  // the same tree without the lanes that nothing goes to
+  if (n == 0) return R::template id<T>();
+  int64_t half = kLanes / 2;
+  while (half >= n) half /= 2;
+  if (!half) return a[0];
+  for (int64_t k = 0; k < half; ++k) l[k] = k + half < n ? R::f(a[k], a[k + half]) : a[k];
+  for (half /= 2; half; half /= 2)
+    for (int64_t k = 0; k < half; ++k) l[k] = R::f(l[k], l[half + k]);
+  return l[0];
+}
+template <class R, class T>
 TILE_INLINE T reduce_leaf(const T* a, int64_t n) {
   T l[kLanes];
+  if (n <= kLanes) return reduce_short<R, T>(l, a, n);
   for (int k = 0; k < kLanes; ++k) l[k] = R::template id<T>();
   lanes<R, T>(l, a, n, 0);
   for (int half = kLanes / 2; half; half /= 2)
