@@ -71,7 +71,8 @@ Basic parse(PyObject* index, const Shape& shape) {
       const Py_ssize_t len = PySlice_AdjustIndices(shape[axis], &start, &stop, step);
       if (start != 0 || step != 1 || len != shape[axis]) {
         r.axes.push_back(axis), r.starts.push_back(start), r.strides.push_back(step);
-        r.ends.push_back(len == 0 ? start : start + (len - 1) * step + (step > 0 ? 1 : -1));
+        const int64_t end = start + (len - 1) * step + (step > 0 ? 1 : -1);
+        r.ends.push_back(len == 0 ? start : end < 0 ? -shape[axis] - 1 : end);  // "before element 0" when going down
         if (len == 0) r.strides.back() = 1;
       }
       ++axis, ++out;
@@ -103,10 +104,10 @@ Ref<Tensor> step(const Ref<Tensor>& t, std::string_view name, std::initializer_l
 Ref<Tensor> basic_view(const Ref<Tensor>& self, const Basic& b) {
   Ref<Tensor> t = self;
   if (!b.axes.empty())
-    t = step(t, "slice", {{"axes", b.axes}, {"starts", b.starts}, {"ends", b.ends}, {"strides", b.strides}});
+    t = step(t, "strided_slice", {{"axes", b.axes}, {"starts", b.starts}, {"ends", b.ends}, {"strides", b.strides}});
   if (!b.drop.empty()) t = step(t, "squeeze", {{"axis", b.drop}});
   for (int64_t a : b.add) t = step(t, "unsqueeze", {{"axis", Ints{a}}});
-  if (t == self) t = step(t, "slice", {{"axes", Ints()}, {"starts", Ints()}, {"ends", Ints()}, {"strides", Ints()}});
+  if (t == self) t = step(t, "strided_slice", {{"axes", Ints()}, {"starts", Ints()}, {"ends", Ints()}, {"strides", Ints()}});
   return t;
 }
 }  // namespace

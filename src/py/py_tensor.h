@@ -74,7 +74,8 @@ Ref<Buffer> materialise(Tensor& t);              // releases the GIL while runni
 
 // ---- recording ----
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant);
-void capture_position();                         // modes().pos = the user's instruction
+bool capture_position();                         // modes().pos = the user's instruction; true: user code called us directly
+void flush_without_gil(Context& ctx);
 DType default_dtype();
 void set_default_dtype(DType t);
 struct Amp {

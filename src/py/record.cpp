@@ -256,13 +256,14 @@ static std::string resolve_position(const SourcePos& p) {
   return s;
 }
 
-void capture_position() {
+bool capture_position() {
   static const bool once = (set_position_resolver(resolve_position), true);
   (void)once;
   PyFrameObject* f = PyEval_GetFrame();  // borrowed
-  if (!f) return;
+  if (!f) return true;
   Py_INCREF(f);
-  for (;;) {
+  bool direct = true;
+  for (;; direct = false) {
     PyCodeObject* code = PyFrame_GetCode(f);
     const bool library = code_info(code).library;
     modes().pos = {code, frame_instr(f)};
@@ -274,12 +275,28 @@ void capture_position() {
     f = back;
   }
   Py_DECREF(f);
+  return direct;
+}
+
+void flush_without_gil(Context& ctx) {
+  PyThreadState* s = PyEval_SaveThread();
+  try {
+    ctx.flush();
+  } catch (...) {
+    PyEval_RestoreThread(s);
+    throw;
+  }
+  PyEval_RestoreThread(s);
 }
 
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant) {
   Arguments given;
   place_arguments(op, args, nargs, kwnames, &given);
-  capture_position();
+  const bool from_user = capture_position();
+  Context& ctx = Context::current();
+  // A closed step runs at the first op after it; a full pending graph at the next op that user code itself calls.
+  if (ctx.step_closed) flush_without_gil(ctx);
+  else if (from_user && ctx.over_limit()) flush_without_gil(ctx);
   Values in;
   AttrEncoder enc;
   std::vector<char> promotable;
@@ -361,7 +378,6 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
     return wrap(Tensor::view_of(&tensor_of(given.slot[0]), op, attrs, std::move(v)));
   }
   Values out = apply(op, std::move(in), std::move(enc.words));
-  Context& ctx = Context::current();
   for (const Value& v : out) {
     int64_t n = static_cast<int64_t>(dtype_size(v.dtype()));
     for (Dim d : v.shape()) n *= d;
@@ -388,15 +404,12 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
     }
   }
   if (flags().eager) {
-    PyThreadState* s = PyEval_SaveThread();
     try {
-      ctx.flush();
+      flush_without_gil(ctx);
     } catch (...) {
-      PyEval_RestoreThread(s);
       Py_XDECREF(result);
       throw;
     }
-    PyEval_RestoreThread(s);
   }
   return result;
 }

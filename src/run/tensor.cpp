@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/tensor.h"
 
+#include <unistd.h>
+
 namespace yuloh {
 namespace {
 std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
@@ -254,8 +256,13 @@ bool Context::has_pending() {
   std::lock_guard lock(g_list_mu);
   return head_ != nullptr;
 }
+bool Context::over_limit() const {
+  static const int64_t machine = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  const int64_t limit = flags().pending_bytes_limit;
+  return pending_bytes_ > (limit > 0 ? limit : machine);
+}
 void Context::cut_point() {
-  if (pending_bytes_ > flags().pending_bytes_limit) flush();
+  if (over_limit()) flush();
 }
 
 void set_poll(std::function<void()> f) { g_poll = std::move(f); }

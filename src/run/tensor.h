@@ -89,7 +89,7 @@ void accumulate_backward(const BackwardRequest& r);
 
 struct Flags {
   bool fusion = true, eager = false, library = true, donate = true, rules = true;
-  int64_t pending_bytes_limit = int64_t{4} << 30;
+  int64_t pending_bytes_limit = 0;  // 0: the machine's memory (bytes counted before fusion)
 };
 Flags& flags();
 
@@ -106,6 +106,7 @@ class Context {
   void flush(const Value* want = nullptr);
   bool has_pending();
   void note_bytes(int64_t b) { pending_bytes_ += b; }
+  bool over_limit() const;
   void cut_point();  // backward, step, clear_grad, ...: flush if the byte bound is exceeded or eager
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
