@@ -168,9 +168,10 @@ def _advice(record, cost, language) -> List[str]:
         lines.append(f"建议由 {old} 换用 {new}：速度为 {text.times(change['speedup'])}。" if zh else
                      f"Move from {old} to {new}: {text.times(change['speedup'])} the speed.")
         if p["money_year"]:
-            lines.append(f"按每天 {p['runs_per_day']:g} 次训练计，每年节省 {text.three(p['hours_year'])} 小时，"
+            hours = f"{p['hours_year']:,.0f}"
+            lines.append(f"按每天 {p['runs_per_day']:g} 次训练计，每年节省 {hours} 小时，"
                          f"{text.money(p['money_year'], p['currency'])}。" if zh else
-                         f"At {p['runs_per_day']:g} runs a day that saves {text.three(p['hours_year'])} hours and "
+                         f"At {p['runs_per_day']:g} runs a day that saves {hours} hours and "
                          f"{text.money(p['money_year'], p['currency'])} a year.")
     else:
         lines.append("没有测得可靠的速度差异，仅凭性能不值得更换。" if zh else
