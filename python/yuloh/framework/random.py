@@ -27,6 +27,7 @@ class Generator:
 
 
 _last_seed = 0
+_seed_calls = 0
 default_generator = Generator()
 
 
@@ -35,11 +36,17 @@ def seed(seed):
 
     ``seed`` is an int; the same seed gives the same numbers on any number of threads.
     """
-    global _last_seed
+    global _last_seed, _seed_calls
     if isinstance(seed, bool) or not hasattr(seed, "__int__"):
         raise TypeError(f"seed: expected an int, got {type(seed).__name__}.")
     _last_seed = int(seed)
+    _seed_calls += 1
     return default_generator.manual_seed(_last_seed)
+
+
+def explicit_seed():
+    """(last seed, number of ``paddle.seed`` calls): data workers derive their streams from it."""
+    return _last_seed, _seed_calls
 
 
 def get_rng_state(device=None):
