@@ -2,6 +2,7 @@
 // The CPU's candidate lists, in order of preference; the reference loops of the rows come last by themselves.
 #include "cpu/conv_product.h"
 #include "cpu/cpu.h"
+#include "cpu/gemm.h"
 #include "cpu/onednn_conv.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/pool.h"
@@ -21,7 +22,9 @@ void register_cpu() {
         {"conv_grad_weight", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
         {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
+        {"matmul", "yuloh_gemm_any", gemm_fits, make_gemm},
         {"max_pool", "yuloh_pool", pool_fits, make_pool, all_channels_last},
         {"max_pool_with_index", "yuloh_pool", pool_fits, make_pool, all_channels_last},
         {"max_pool_grad", "yuloh_pool", pool_fits, make_pool, all_channels_last},
