@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "tests/cpp/graph_reference.h"
+#include "graph_reference.h"
 
 namespace yuloh::testing {
 namespace {

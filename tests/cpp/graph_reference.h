@@ -8,7 +8,7 @@
 
 #include "cpu/tile_kernel.h"
 #include "ops/op.h"
-#include "tests/cpp/tile_reference.h"
+#include "tile_reference.h"
 #include "tile/fuse.h"
 
 namespace yuloh::testing {

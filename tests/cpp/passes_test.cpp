@@ -9,7 +9,7 @@
 
 #include "passes/passes.h"
 #include "passes/pattern.h"
-#include "tests/cpp/graph_reference.h"
+#include "graph_reference.h"
 
 namespace yuloh::testing {
 namespace {
