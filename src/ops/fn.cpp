@@ -13,7 +13,7 @@ Value affine(const Value& x, double scale, double shift, double divisor) {
   return call("affine", {x}, {{"scale", scale}, {"shift", shift}, {"divisor", divisor}});
 }
 Value constant(double v, DType t) {
-  return is_integral(t) ? make_scalar_int(t, static_cast<int64_t>(v)) : make_scalar(t, v);
+  return full({}, v, t);
 }
 Value where_or(const Value& c, const Value& a, double otherwise) {
   return call("select_or", {c, a}, {{"otherwise", otherwise}});

@@ -33,7 +33,7 @@ inline Value not_equal(const Value& a, const Value& b) { return call("not_equal"
 inline Value greater_than(const Value& a, const Value& b) { return call("greater_than", {a, b}); }
 inline Value where(const Value& c, const Value& a, const Value& b) { return call("where", {c, a, b}); }
 
-Value constant(double v, DType t);  // a run-time scalar of shape []
+Value constant(double v, DType t);  // shape [], part of the structure: it lives inside tile programs
 inline Value constant_like(double v, const Value& x) { return constant(v, x.dtype()); }
 Value where_or(const Value& c, const Value& a, double otherwise);
 Value cast(const Value& x, DType t);

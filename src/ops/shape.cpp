@@ -191,7 +191,7 @@ struct Sliced {
 Sliced ranges_of(const Call& c, const Shape& x) {
   Sliced r;
   const Ints axes = c.ints("axes"), starts = c.ints("starts"), ends = c.ints("ends");
-  const Ints strides = c.op.name == "slice" ? Ints(axes.size(), 1) : c.ints("strides");
+  const Ints strides = c.has("strides") ? c.ints("strides") : Ints(axes.size(), 1);
   if (starts.size() != axes.size() || ends.size() != axes.size() || strides.size() != axes.size())
     value_error(c.name(), ": list lengths differ, got ", axes.size(), " axes, ", starts.size(), " starts, ", ends.size(),
                 " ends and ", strides.size(), " strides; expected equal lengths.");
@@ -221,7 +221,7 @@ bool view_sliced(const Call& c, const Ints& strides, Ints* out, int64_t* offset)
   }
   return true;
 }
-Ints steps(const Call& c) { return c.op.name == "slice" ? Ints(c.ints("axes").size(), 1) : c.ints("strides"); }
+Ints steps(const Call& c) { return c.has("strides") ? c.ints("strides") : Ints(c.ints("axes").size(), 1); }
 Values slice_vjp(const Call& c, const Values& g) {
   return {call("slice_grad", {g[0]}, {{"shape", to_ints(c.type(0).shape)}, {"axes", c.ints("axes")}, {"starts", c.ints("starts")},
                                       {"ends", c.ints("ends")}, {"strides", steps(c)}})};
@@ -253,7 +253,7 @@ Types infer_slice_write(const Call& c) {
 }
 
 const Register slices{
-    {.schema = "slice(Tensor input, int[] axes, int[] starts, int[] ends) -> Tensor",
+    {.schema = "slice(Tensor input, int[] axes, int[] starts, int[] ends, int[]? strides=None) -> Tensor",
      .python = YULOH_BOTH("slice"),
      .doc = "input[starts:ends] on the named axes; ends are clamped, negatives count from the end.",
      .infer = infer_slice,
