@@ -183,7 +183,7 @@ def _sync_folder(folder):
 
 # ---- reading ----------------------------------------------------------------------------------------------------
 def _verify(file, what):
-    """Checks the trailer where there is one; returns the position just behind the pickle's end (or None)."""
+    """Checks the trailer; False where there is none (a file of Paddle's)."""
     start = file.tell()
     file.seek(0, os.SEEK_END)
     size = file.tell() - start
@@ -191,12 +191,12 @@ def _verify(file, what):
         raise ValueError(f"load: {what} is empty.")
     if size < _TRAILER.size:
         file.seek(start)
-        return
+        return False
     file.seek(start + size - _TRAILER.size)
     magic, length, crc = _TRAILER.unpack(file.read(_TRAILER.size))
     file.seek(start)
     if magic != _MAGIC:
-        return
+        return False
     if length != size - _TRAILER.size:
         raise ValueError(f"load: {what} is damaged: it holds {size - _TRAILER.size} bytes, its trailer says {length}.")
     found, left = 0, length
@@ -207,17 +207,22 @@ def _verify(file, what):
     file.seek(start)
     if found != crc:
         raise ValueError(f"load: {what} is damaged: its checksum is {found:08x}, the trailer says {crc:08x}.")
+    return True
 
 
 def _read(file, what):
-    _verify(file, what)
+    verified = _verify(file, what)
     try:
-        return RestrictedUnpickler(file, encoding="latin1").load()
+        value = RestrictedUnpickler(file, encoding="latin1").load()
     except pickle.UnpicklingError as error:
-        raise ValueError(f"load: {what} cannot be read: {error}") from error
+        raise ValueError(f"load: {what} is damaged or refused: {error}") from error
     except (EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, MemoryError, struct.error,
             UnicodeDecodeError, OverflowError) as error:
         raise ValueError(f"load: {what} is damaged or not a saved object ({type(error).__name__}: {error}).") from error
+    rest = b"" if verified else file.read(len(_MAGIC))
+    if rest and _MAGIC.startswith(rest):
+        raise ValueError(f"load: {what} is damaged: it ends inside its trailer.")
+    return value
 
 
 def _is_saved_tensor(value):

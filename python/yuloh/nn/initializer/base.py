@@ -2,6 +2,7 @@
 """Initializer room: what all initializers share, the global initializer and gains."""
 import math
 
+from ... import _core
 from ...framework.dtype import dtype_name
 
 __all__ = ["Initializer", "calculate_gain", "fans", "set_global_initializer"]
@@ -22,8 +23,7 @@ class Initializer:
     def _make(self, shape, dtype):
         if type(self).forward is Initializer.forward and type(self).__call__ is Initializer.__call__:
             raise NotImplementedError(f"{type(self).__name__}: an initializer must define forward(param, block).")
-        import yuloh
-        value = yuloh.zeros(shape, dtype=dtype)
+        value = _core.ops.full(shape, 0.0, dtype)
         self(value)
         return value
 

@@ -18,8 +18,7 @@ class Constant(Initializer):
         self._value = value
 
     def _make(self, shape, dtype):
-        import yuloh
-        return yuloh.full(shape, self._value, dtype=dtype)
+        return _core.ops.full(shape, float(self._value), dtype)
 
 
 class Assign(Initializer):

@@ -10,17 +10,11 @@ __all__ = ["KaimingNormal", "KaimingUniform", "MSRA", "Normal", "Orthogonal", "T
 
 
 def _uniform(shape, dtype, low, high):
-    import yuloh
-    if dtype in ("float32", "float64"):
-        return yuloh.uniform(shape, dtype=dtype, min=low, max=high)
-    return yuloh.uniform(shape, dtype="float32", min=low, max=high).astype(dtype)
+    return _core.ops.uniform_static(float(low), float(high), shape, dtype)
 
 
 def _normal(shape, dtype, mean, std):
-    import yuloh
-    value = yuloh.randn(shape, dtype="float64" if dtype == "float64" else "float32")
-    value = yuloh.scale(value, std, mean)
-    return value if dtype in ("float32", "float64") else value.astype(dtype)
+    return _core.ops.gaussian_static(float(mean), float(std), shape, dtype)
 
 
 class Uniform(Initializer):
@@ -52,16 +46,9 @@ class TruncatedNormal(Initializer):
         self._mean, self._std, self._a, self._b = mean, std, a, b
 
     def _make(self, shape, dtype):
-        op = getattr(_core.ops, "truncated_gaussian_random", None)
-        if op is not None:
-            return op(shape, self._mean, self._std, self._a, self._b, dtype)
-        # Inverse distribution function of a uniform variable between the distribution's values at both bounds.
-        import yuloh
-        low, high = (math.erf((bound - self._mean) / (self._std * math.sqrt(2.0))) for bound in (self._a, self._b))
-        u = yuloh.uniform(shape, dtype="float32", min=low, max=high)
-        value = yuloh.scale(yuloh.erfinv(u), self._std * math.sqrt(2.0), self._mean)
-        value = yuloh.clip(value, self._a, self._b)
-        return value if dtype == "float32" else value.astype(dtype)
+        # The row counts its bounds in standard deviations from the mean.
+        a, b = ((bound - self._mean) / self._std for bound in (self._a, self._b))
+        return _core.ops.truncated_normal(shape, float(self._mean), float(self._std), a, b, dtype)
 
 
 class _Fan(Initializer):
@@ -145,7 +132,7 @@ def _orthonormal_columns(rows, cols):
     Singular values s < 1 grow by 1.5 per step until they are near 1; 60 steps bring 1e-8 there.
     """
     import yuloh
-    x = yuloh.randn([rows, cols], dtype="float64")
+    x = _normal([rows, cols], "float64", 0.0, 1.0)
     x = x / yuloh.sqrt((x * x).sum())
     for _ in range(60):
         x = x * 1.5 - yuloh.matmul(x, yuloh.matmul(x, x, transpose_x=True)) * 0.5

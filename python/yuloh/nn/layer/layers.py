@@ -15,6 +15,8 @@ from ...framework.parameter import Parameter, make_parameter
 from .registry import Registry
 from .state import LayerState
 
+_layer_exit = _core.layer_exit
+
 __all__ = ["HookRemoveHelper", "Layer"]
 
 
@@ -75,7 +77,9 @@ class Layer(LayerState):
     def __call__(self, *inputs, **kwargs):
         if self._forward_pre_hooks or self._forward_post_hooks:
             return self._call_with_hooks(inputs, kwargs)
-        return self.forward(*inputs, **kwargs)
+        out = self.forward(*inputs, **kwargs)
+        _layer_exit()  # a place where a pending graph beyond the byte bound may run (DESIGN 3.1)
+        return out
 
     def _call_with_hooks(self, inputs, kwargs):
         with_kwargs = self._with_kwargs

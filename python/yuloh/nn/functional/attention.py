@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional room: scaled dot-product attention and one-hot rows, written with other public functions."""
+import math
+
+from ... import _core
+from ...framework.dtype import dtype_name
+
+__all__ = ["one_hot", "scaled_dot_product_attention"]
+
+_LOWEST = -3.0e38  # below every score, and still finite: exp of it minus any maximum is 0, never NaN
+
+
+def one_hot(x, num_classes=-1, name=None):
+    """float32 [..., num_classes] with 1 at each id; ids outside of 0..num_classes-1 give rows of 0.
+
+    With ``num_classes`` -1 the largest id decides, which reads ``x``.
+    """
+    import yuloh
+    if isinstance(num_classes, _core.Tensor):
+        num_classes = int(num_classes)
+    if num_classes == -1:
+        num_classes = int(yuloh.max(x)) + 1 if x.size else 0
+    if num_classes < 0:
+        raise ValueError(f"one_hot: num_classes must be at least 0 or -1, got {num_classes}.")
+    classes = _core.ops.iota([num_classes], 0, x.dtype)
+    return (yuloh.unsqueeze(x, -1) == classes).astype("float32")
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, training=True,
+                                 backend=None, scale=None, enable_gqa=True, name=None):
+    """softmax(query key' * scale + mask) value over [batch, length, heads, head_dim] (or without batch).
+
+    A bool ``attn_mask`` selects (True takes part): a masked key cannot leak, and a row with every key masked gives 0
+    with finite gradients. Fewer key heads than query heads are repeated with ``enable_gqa``.
+    """
+    import yuloh
+
+    from . import common
+    if len(query.shape) not in (3, 4):
+        raise ValueError(f"scaled_dot_product_attention: query must have 3 or 4 dimensions, got shape "
+                         f"{list(query.shape)}.")
+    single = len(query.shape) == 3
+    if single:
+        query, key, value = (yuloh.unsqueeze(t, 0) for t in (query, key, value))
+    if key.shape[2] != query.shape[2]:
+        key, value = (_repeat_heads(t, query.shape[2], enable_gqa) for t in (key, value))
+    q, k, v = (yuloh.transpose(t, [0, 2, 1, 3]) for t in (query, key, value))
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = yuloh.matmul(q * factor, k, transpose_y=True)
+    allowed = None
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        allowed = (_core.ops.iota([rows, columns], 1, "int64") <= _core.ops.iota([rows, columns], 0, "int64"))
+    if attn_mask is not None:
+        if dtype_name(attn_mask.dtype) == "bool":
+            allowed = attn_mask if allowed is None else yuloh.logical_and(allowed, attn_mask)
+        else:
+            scores = scores + attn_mask.astype(scores.dtype)
+    if allowed is not None:
+        scores = yuloh.where(allowed, scores, yuloh.full_like(scores, _LOWEST))
+    weights = _core.ops.softmax(scores, -1)
+    if allowed is not None:
+        weights = yuloh.where(allowed, weights, yuloh.zeros_like(weights))
+    if dropout_p:
+        weights = common.dropout(weights, dropout_p, training=training)
+    out = yuloh.transpose(yuloh.matmul(weights, v), [0, 2, 1, 3])
+    return yuloh.squeeze(out, 0) if single else out
+
+
+def _repeat_heads(x, heads, allowed):
+    """[batch, length, h, d] with each head repeated so that there are ``heads``."""
+    import yuloh
+    b, n, h, d = x.shape
+    if not allowed or heads % h:
+        raise ValueError(f"scaled_dot_product_attention: got {h} key heads for {heads} query heads; expected a divisor.")
+    wide = yuloh.expand(yuloh.unsqueeze(x, 3), [b, n, h, heads // h, d])
+    return wide.reshape([b, n, heads, d])
