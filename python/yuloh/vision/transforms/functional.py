@@ -7,6 +7,7 @@ Images are PIL images, NumPy arrays (HWC) or Tensors (CHW). All array work is Nu
 from __future__ import annotations
 
 import math
+import mmap
 import numbers
 import sys
 from typing import Any, Sequence
@@ -138,7 +139,7 @@ def _like(values: np.ndarray, array: np.ndarray) -> np.ndarray:
 
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
     """Add a border. padding: int, (left-right, top-bottom) or (left, top, right, bottom)."""
-    left, top, right, bottom = _four(padding)
+    left, top, right, bottom = four_sides(padding)
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
         raise ValueError(
             f"pad: padding_mode is {padding_mode!r}; expected 'constant', 'edge', 'reflect' or 'symmetric'."
@@ -157,7 +158,7 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
     return done
 
 
-def _four(padding: Any) -> tuple:
+def four_sides(padding: Any) -> tuple:
     if isinstance(padding, numbers.Number):
         return (int(padding),) * 4
     if isinstance(padding, (list, tuple)) and len(padding) in (2, 4):
@@ -304,7 +305,7 @@ def _turn_hue(array: np.ndarray, factor: float) -> np.ndarray:
     return _like(turned, array)
 
 
-_said_scaled = False
+_said_scaled = mmap.mmap(-1, 1)  # shared with forked data workers, so that it is said once for all of them
 
 
 def normalize(img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: bool = False) -> Any:
@@ -326,7 +327,7 @@ def normalize(img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: b
     array = np.asarray(img)
     if data_format == "CHW" and array.ndim == 3 and len(mean) > 1 and array.shape[0] != len(mean):
         if array.shape[2] == len(mean):
-            _say_scaled(mean)
+            say_scaled(mean)
             return _runtime.finish_tensor(_scaled_chw(array, mean, std))
     if to_rgb and array.ndim == 3:
         array = array[::-1] if data_format == "CHW" else array[..., ::-1]
@@ -355,11 +356,10 @@ def _scaled_chw(array: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndar
     return out
 
 
-def _say_scaled(mean: np.ndarray) -> None:
-    global _said_scaled
-    if _said_scaled or _runtime.in_worker():
+def say_scaled(mean: np.ndarray) -> None:
+    if _said_scaled[0]:
         return
-    _said_scaled = True
+    _said_scaled[0] = 1
     extra = ""
     if mean.max() > 1:
         extra = " mean is above 1, which suits values 0 to 255: then use data_format='HWC' instead."
