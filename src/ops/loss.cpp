@@ -181,24 +181,30 @@ const Register cores{
      .host = check_labels,
      .no_grad = true,
      .checks = true},
-    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis) -> Tensor",
-     .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index.",
-     .infer = infer_softmax_nll,
+    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis) -> Tensor, Tensor",
+     .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index. Second: log(sum(exp(x))).",
+     .infer = [](const Call& c) -> Types {
+       const Types t = infer_softmax_nll(c);
+       return {t[0], t[0]};
+     },
      .expand = [](const Call& c) -> Values {
        const Value x = c["x"];
        const int64_t k = class_axis(c, "x");
        const Value m = max(x, {k});
        const Value lse = log(sum(exp(x - m), {k})) + m;
-       return {sum(call("nll_pick", {classes(x, k), c["label"], lse - x}), {k})};
+       return {sum(call("nll_pick", {classes(x, k), c["label"], lse - x}), {k}), lse};
      },
      .vjp = [](const Call& c, const Values& g) -> Values {
-       const Value x = c["x"];
+       const Value x = c["x"], soft = exp(x - c.out(1));
        const int64_t k = class_axis(c, "x");
-       const Value e = exp(x - max(x, {k}));
-       return {call("softmax_nll_grad", {classes(x, k), c["label"], e / sum(e, {k}), g[0]}, {{"ignore_index", c.integer("ignore_index")}}),
-               Value()};
+       Value dx = g[1] ? g[1] * soft : Value();
+       if (g[0]) {
+         const Value d = call("softmax_nll_grad", {classes(x, k), c["label"], soft, g[0]}, {{"ignore_index", c.integer("ignore_index")}});
+         dx = dx ? dx + d : d;
+       }
+       return {dx, Value()};
      },
-     .needs = "x label"},
+     .needs = "x label out1"},
     {.schema = "nll_gather(Tensor x, Tensor label, int axis) -> Tensor",
      .doc = "-x[label] along axis (kept as 1); 0 where no class matches.",
      .infer = infer_softmax_nll,

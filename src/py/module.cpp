@@ -234,6 +234,9 @@ void bind_modes(nb::module_& m) {
     if (Context::current().step_closed) without_gil([] { Context::current().flush(); });
   }, "The first op of a new step: runs a closed one.");
   m.def("cut_point", [] { without_gil([] { Context::current().cut_point(); }); });
+  m.def("layer_exit", [] {
+    if (Context::current().over_limit()) without_gil([] { Context::current().flush(); });
+  });
   m.def("grad_enabled", [] { return modes().grad; });
   m.def("set_grad_enabled", [](bool on) { modes().grad = on; });
   m.def("set_default_dtype", [](nb::handle h) {

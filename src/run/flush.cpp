@@ -81,9 +81,9 @@ class Flush {
 
   void run(const Value* want) {
     collect_roots(want);
-    if (roots_.empty()) return;
     const auto t0 = Clock::now();
-    walk();
+    while (!roots_.empty() && !walk()) drop_failed(want);
+    if (roots_.empty()) return;
     keep_for_tape();
     number();
     const Key key = hash();
@@ -115,6 +115,10 @@ class Flush {
     bool donatable = false;
   };
 
+  static const OpDef* leaf_op() {
+    static const OpDef* op = &get_op("leaf");
+    return op;
+  }
   static bool pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
 
   void collect_roots(const Value* want) {
@@ -130,7 +134,7 @@ class Flush {
       }
     }
     if (want) {
-      if (want->node->extra && !want->node->extra->error.empty()) rethrow(*want->node);
+      if (has_error(*want->node)) rethrow(*want->node);
       all.push_back(*want);
     }
     std::sort(all.begin(), all.end(), [](const Value& x, const Value& y) {
@@ -138,14 +142,16 @@ class Flush {
     });
     all.erase(std::unique(all.begin(), all.end()), all.end());
     for (const Value& v : all)
-      if (pending(v) && !(v.node->extra && !v.node->extra->error.empty())) roots_.push_back(v);
+      if (pending(v) && !has_error(*v.node)) roots_.push_back(v);
   }
 
   [[noreturn]] static void rethrow(const Node& n) { throw Error(static_cast<ErrorKind>(n.extra->error_kind), n.extra->error); }
 
-  // Pending nodes the roots reach, in creation order.
-  void walk() {
+  // Pending nodes the roots reach, in creation order. False: some depend on a value that failed before.
+  bool walk() {
     ++g_mark;
+    order_.clear();
+    bool sound = true;
     std::vector<Node*> stack;
     auto visit = [&](const Value& v) {
       if (!pending(v) || v.node->mark == g_mark) return;
@@ -156,14 +162,35 @@ class Flush {
     while (!stack.empty()) {
       Node* n = stack.back();
       stack.pop_back();
-      if (n->extra && !n->extra->error.empty()) rethrow(*n);
-      if (n->executed) fail(ErrorKind::kRuntime, op_name(*n), ": a value that was not kept is read again (internal error).");
+      if (n->executed && !has_error(*n)) set_error(n, cat(op_name(*n), ": a value that was not kept is read again (internal error)."), ErrorKind::kRuntime);
       order_.push_back(n);
+      if (has_error(*n)) {
+        sound = false;
+        continue;
+      }
       for (const Value& v : n->inputs) visit(v);
     }
     std::sort(order_.begin(), order_.end(), [](Node* x, Node* y) { return x->id < y->id; });
     for (size_t i = 0; i < order_.size(); ++i) order_[i]->slot = static_cast<uint32_t>(i);
     outputs_ = roots_;
+    return sound;
+  }
+
+  static bool has_error(const Node& n) { return n.extra && !n.extra->error.empty(); }
+  static void set_error(Node* n, const std::string& message, ErrorKind kind) {
+    n->make_extra().error = message;
+    n->extra->error_kind = static_cast<int>(kind);
+  }
+
+  // What depends on a failed value fails with the same error; everything else still runs.
+  void drop_failed(const Value* want) {
+    for (Node* n : order_)
+      for (const Value& v : n->inputs)
+        if (!has_error(*n) && pending(v) && has_error(*v.node))
+          set_error(n, v.node->extra->error, static_cast<ErrorKind>(v.node->extra->error_kind));
+    if (want && has_error(*want->node)) rethrow(*want->node);
+    std::erase_if(roots_, [](const Value& v) { return has_error(*v.node); });
+    if (roots_.empty()) unlink_all();
   }
 
   // What the gradient rules of still-differentiable nodes name must survive this flush (DESIGN 3.3).
@@ -321,10 +348,8 @@ class Flush {
     if (r.failed_origin >= 0 && r.failed_origin < static_cast<int>(order_.size()))
       if (const std::string at = describe_position(order_[r.failed_origin]->pos); !at.empty())
         err.append(cat("\n  recorded at ", at));
-    for (Node* n : order_) {
-      n->make_extra().error = err.message();
-      n->extra->error_kind = static_cast<int>(err.kind());
-    }
+    for (Node* n : order_)
+      if (n->op != leaf_op()) set_error(n, err.message(), err.kind());
     for (const Ref<Cell>& c : cells_) {
       if (!c->committed_) continue;
       Value back = c->committed_;
@@ -337,7 +362,7 @@ class Flush {
 
   void unlink_all() {
     for (const Ref<Cell>& c : cells_)
-      if (!pending(c->value_) || c->value_.node->extra) c->unlink(), c->committed_ = {};
+      if (!pending(c->value_) || has_error(*c->value_.node)) c->unlink(), c->committed_ = {};
     ctx_.pending_bytes_ = 0;
   }
 
@@ -346,6 +371,7 @@ class Flush {
     std::vector<Value> drop;  // inputs die after the loop: clearing may free nodes of order_
     for (size_t i = 0; i < order_.size(); ++i) {
       Node* n = order_[i];
+      if (n->op == leaf_op()) continue;  // a name for its input, made once per version and used by many graphs
       n->executed = true;
       if (tape_[i] && !n->released) continue;
       for (Value& v : n->inputs) drop.push_back(std::move(v));
