@@ -84,50 +84,68 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
   Block(const GemmProblem& p, const Kernels& t, const Cut& c, int64_t task) : p_(p), t_(t), c_(c) {
     m0_ = task % c.m_blocks * c.m, m1_ = std::min(m0_ + c.m, p.m);
     n0_ = task / c.m_blocks * c.n, n1_ = std::min(n0_ + c.n, p.n);
+    step_ = divide_up(m1_ - m0_, divide_up(m1_ - m0_, t.mr));  // 64 rows: 13 13 13 13 12, not 14 14 14 14 8
   }
   void run() {
     for (int64_t k0 = 0; k0 < p_.k; k0 += c_.k) {
       const int64_t kn = std::min(c_.k, p_.k - k0);
       const float* packed = c_.pack_x ? pack_rows_of_x(k0, kn) : nullptr;
-      for (int64_t n = n0_; n < n1_; n += t_.nr) columns(n, k0, kn, packed);
+      int64_t n = n0_;
+      if (m1_ - m0_ == 1 && !c_.pack_y)
+        for (; n + 4 * t_.nr <= n1_; n += 4 * t_.nr) wide_columns(n, k0, kn);
+      for (; n < n1_; n += t_.nr) columns(n, k0, kn, packed);
     }
   }
 
  private:
   const float* pack_rows_of_x(int64_t k0, int64_t kn) {
-    float* out = x_buffer.get(divide_up(m1_ - m0_, t_.mr) * kn * kPanelX);
-    for (int64_t m = m0_; m < m1_; m += t_.mr)
-      pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col, static_cast<int>(std::min<int64_t>(t_.mr, m1_ - m)), kn,
-           out + (m - m0_) / t_.mr * kn * kPanelX, kPanelX, kPanelX);
+    float* out = x_buffer.get(divide_up(m1_ - m0_, step_) * kn * kPanelX);
+    for (int64_t m = m0_; m < m1_; m += step_)
+      pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col, static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn,
+           out + (m - m0_) / step_ * kn * kPanelX, kPanelX, kPanelX);
     return out;
   }
-  void columns(int64_t n, int64_t k0, int64_t kn, const float* packed) {
-    MicroArgs a{};
+  MicroArgs panel(int64_t n, int64_t k0, int64_t kn) const {
+    MicroArgs a = {};
     a.k = kn;
-    a.columns = static_cast<int>(std::min<int64_t>(t_.nr, n1_ - n));
     a.accumulate = k0 > 0, a.last = k0 + kn == p_.k;
     a.relu = p_.epilogue.relu, a.add_row = p_.epilogue.add_stride, a.c_row = p_.z_row;
     if (p_.epilogue.bias) a.bias = p_.epilogue.bias + n;
-    const float* y = p_.y + k0 * p_.y_row + n * p_.y_col;
-    if (c_.pack_y || a.columns < t_.nr) {
-      float* out = y_buffer.get(kn * t_.nr);
-      pack(t_, y, p_.y_col, p_.y_row, a.columns, kn, out, t_.nr, t_.nr);
-      a.b = out, a.b_row = t_.nr;
-    } else {
-      a.b = y, a.b_row = p_.y_row;
+    a.b = p_.y + k0 * p_.y_row + n * p_.y_col, a.b_row = p_.y_row;
+    return a;
+  }
+  void columns(int64_t n, int64_t k0, int64_t kn, const float* packed) {
+    MicroArgs a = panel(n, k0, kn);
+    a.columns = static_cast<int>(std::min<int64_t>(t_.nr, n1_ - n));
+    const bool half = a.columns <= t_.nr / 2;
+    const int width = half ? t_.nr / 2 : t_.nr;
+    if (c_.pack_y || a.columns < width) {
+      float* out = y_buffer.get(kn * width);
+      pack(t_, a.b, p_.y_col, p_.y_row, a.columns, kn, out, width, width);
+      a.b = out, a.b_row = width;
     }
-    for (int64_t m = m0_; m < m1_; m += t_.mr) {
-      if (packed) a.a = packed + (m - m0_) / t_.mr * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
+    for (int64_t m = m0_; m < m1_; m += step_) {
+      if (packed) a.a = packed + (m - m0_) / step_ * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
       else a.a = p_.x + m * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
       a.c = p_.z + m * p_.z_row + n;
       if (p_.epilogue.add) a.add = p_.epilogue.add + m * a.add_row + n;
-      t_.micro[std::min<int64_t>(t_.mr, m1_ - m)](a);
+      const int64_t rows = m1_ - m < step_ ? m1_ - m : step_;
+      (half ? t_.half : t_.micro)[rows](a);
     }
+  }
+  // A single row times an unpacked matrix.
+  void wide_columns(int64_t n, int64_t k0, int64_t kn) {
+    MicroArgs a = panel(n, k0, kn);
+    a.columns = 4 * t_.nr;
+    a.a = p_.x + m0_ * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
+    a.c = p_.z + m0_ * p_.z_row + n;
+    if (p_.epilogue.add) a.add = p_.epilogue.add + m0_ * a.add_row + n;
+    t_.wide(a);
   }
   const GemmProblem& p_;
   const Kernels& t_;
   const Cut& c_;
-  int64_t m0_, m1_, n0_, n1_;
+  int64_t m0_ = 0, m1_ = 0, n0_ = 0, n1_ = 0, step_ = 1;
 };
 
 // z[i] = x[i, :] . y for rows with unit k stride on both sides.
@@ -232,7 +250,10 @@ bool own_product_fits(const MatrixProblem& p, std::string* why) {
 }
 std::unique_ptr<Kernel> make_own_product(const MatrixProblem& p) { return std::make_unique<GemmKernel>(p); }
 
-bool own_product_is_faster(const MatrixProblem& p) { return p.n == 1 || p.m == 1; }
+bool own_product_is_faster(const MatrixProblem& p) {
+  // Measured (bench/, docs/design.md): vectors, narrow results, and products too small for the library's overhead.
+  return p.m == 1 || p.n <= 16 || p.m * p.n * p.k <= 400000;
+}
 
 bool gemm_fits(const KernelRequest& r, std::string* why) { return own_product_fits(matrix_problem(r), why); }
 bool gemm_faster_fits(const KernelRequest& r, std::string* why) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM micro-kernels for AVX2 with FMA: 6 x 16, 12 accumulators of the 16 registers.
+#include <algorithm>
 #include <utility>
 
 #include "cpu/gemm_kernels.h"

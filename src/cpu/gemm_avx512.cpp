@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM micro-kernels for AVX-512: 14 x 32, 28 accumulators of the 32 registers.
+#include <algorithm>
 #include <utility>
 
 #include "cpu/gemm_kernels.h"

@@ -30,6 +30,8 @@ inline constexpr int kMaxRows = 14;
 struct Kernels {
   int mr, nr;
   MicroFn micro[kMaxRows + 1];  // by number of rows
+  MicroFn half[kMaxRows + 1];   // the same for at most nr / 2 columns
+  MicroFn wide;                 // one row, 4 nr columns: enough independent sums to hide the latency
   // out[p * stride + r] = src[r * row_stride + p] for r < rows, p < k; columns [rows, width) become zero.
   void (*pack_transposed)(const float* src, int64_t row_stride, int rows, int64_t k, float* out, int64_t stride, int width);
   // out[p * stride + r] = src[p * k_stride + r]

@@ -3,11 +3,13 @@
 // V::n floats with zero, load, set1, fma, add, max, store, load_part / store_part (first `count` floats, others zero),
 // sum, and transpose(src, row_stride, dst, dst_stride): V::n x V::n floats; and kRows, the rows that fit the registers.
 
-template <int MR>
+template <int MR, int NV>
 void micro(const MicroArgs& p) {
-  V::R acc[MR][2];
+  V::R acc[MR][NV];
 #pragma GCC unroll 16
-  for (int i = 0; i < MR; ++i) acc[i][0] = V::zero(), acc[i][1] = V::zero();
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+    for (int h = 0; h < NV; ++h) acc[i][h] = V::zero();
   // Three rows share a base pointer: [base], [base + row], [base + 2 row] are addressing modes.
   constexpr int kBases = (MR + 2) / 3;
   const float* base[kBases];
@@ -16,38 +18,38 @@ void micro(const MicroArgs& p) {
   const float* b = p.b;
   const int64_t row = p.a_row;
   for (int64_t k = 0; k < p.k; ++k) {
-    const V::R b0 = V::load(b), b1 = V::load(b + V::n);
+    V::R bv[NV];
+#pragma GCC unroll 8
+    for (int h = 0; h < NV; ++h) bv[h] = V::load(b + h * V::n);
     b += p.b_row;
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
       const V::R a = V::set1(base[i / 3][(i % 3) * row]);
-      acc[i][0] = V::fma(a, b0, acc[i][0]);
-      acc[i][1] = V::fma(a, b1, acc[i][1]);
+#pragma GCC unroll 8
+      for (int h = 0; h < NV; ++h) acc[i][h] = V::fma(a, bv[h], acc[i][h]);
     }
 #pragma GCC unroll 16
     for (int g = 0; g < kBases; ++g) base[g] += p.a_col;
   }
-  const bool full = p.columns == 2 * V::n;
-  const int n0 = p.columns < V::n ? p.columns : V::n, n1 = p.columns - n0;
-  const auto load = [&](const float* s, int half) {
-    if (full) return V::load(s + half * V::n);
-    return half == 0 ? V::load_part(s, n0) : n1 ? V::load_part(s + V::n, n1) : V::zero();
-  };
+  const bool full = p.columns == NV * V::n;
+  const auto count = [&](int h) { return std::clamp(p.columns - h * V::n, 0, V::n); };
+  const auto load = [&](const float* s, int h) { return full ? V::load(s) : V::load_part(s, count(h)); };
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i) {
     float* c = p.c + i * p.c_row;
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
+#pragma GCC unroll 8
+    for (int h = 0; h < NV; ++h) {
       V::R v = acc[i][h];
-      if (p.accumulate) v = V::add(v, load(c, h));
+      const int at = h * V::n;
+      if (!full && count(h) == 0) continue;
+      if (p.accumulate) v = V::add(v, load(c + at, h));
       if (p.last) {
-        if (p.bias) v = V::add(v, load(p.bias, h));
-        if (p.add) v = V::add(v, load(p.add + i * p.add_row, h));
+        if (p.bias) v = V::add(v, load(p.bias + at, h));
+        if (p.add) v = V::add(v, load(p.add + i * p.add_row + at, h));
         if (p.relu) v = V::max(V::zero(), v);
       }
-      if (full) V::store(c + h * V::n, v);
-      else if (h == 0) V::store_part(c, v, n0);
-      else if (n1) V::store_part(c + V::n, v, n1);
+      if (full) V::store(c + at, v);
+      else V::store_part(c + at, v, count(h));
     }
   }
 }
@@ -97,7 +99,7 @@ float dot(const float* a, const float* b, int64_t n) {
 
 template <int... I>
 Kernels make_table(std::integer_sequence<int, I...>) {
-  Kernels t{kRows, 2 * V::n, {}, pack_transposed, pack_rows, dot};
-  ((t.micro[I + 1] = micro<I + 1>), ...);
+  Kernels t{kRows, 2 * V::n, {}, {}, micro<1, 8>, pack_transposed, pack_rows, dot};
+  ((t.micro[I + 1] = micro<I + 1, 2>, t.half[I + 1] = micro<I + 1, 1>), ...);
   return t;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM micro-kernels in plain C++: 4 x 8, what any compiler turns into the baseline's vectors.
+#include <algorithm>
 #include <utility>
 
 #include "cpu/gemm_kernels.h"
