@@ -76,6 +76,7 @@ bool have_mask = false;
 std::atomic<int> threads{0};  // 0: not decided yet
 std::atomic<bool> forked{false};
 thread_local bool inside = false;  // this thread is running chunks: nested calls stay serial
+thread_local int told_openmp = 0;  // what this thread last told OpenMP: its team size is a property of the thread
 
 const Limits& limits() {
   static const Limits l = [] {
@@ -110,16 +111,16 @@ int default_threads() {
 
 int num_threads() {
   if (forked.load(std::memory_order_relaxed)) return 1;
-  const int n = threads.load(std::memory_order_relaxed);
-  if (n > 0) return n;
-  set_num_threads(0);
-  return threads.load(std::memory_order_relaxed);
+  int n = threads.load(std::memory_order_relaxed);
+  if (n <= 0) threads = n = default_threads();
+  if (told_openmp != n && !inside) omp_set_num_threads(told_openmp = n);
+  return n;
 }
 
 void set_num_threads(int n) {
   if (n < 1) n = default_threads();
   threads = n;
-  if (!forked) omp_set_num_threads(n);  // this thread's oneDNN calls use the same team size
+  num_threads();
 }
 
 std::string thread_reason() {

@@ -11,7 +11,7 @@
 
 namespace yuloh {
 
-int num_threads();              // 1 in a forked child
+int num_threads();              // 1 in a forked child. Also tells OpenMP, so that oneDNN called from this thread agrees
 void set_num_threads(int n);    // n < 1: back to the default
 std::string thread_reason();    // "2 threads: affinity mask has 2 CPUs, no cgroup quota"
 int default_threads();          // min(affinity, cgroup quota)

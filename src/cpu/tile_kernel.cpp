@@ -18,7 +18,8 @@ constexpr int64_t kAlign = 64;
 constexpr double kSerialWork = 400000;  // element-additions, about 5 us: below, waking the team costs more than it saves
 int64_t round_up(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
-// Per-thread scratch, kept between runs.
+// Per-thread scratch, kept between runs unless a very long row made it large.
+constexpr int64_t kKeptScratch = 8 << 20;
 struct Arena {
   char* data = nullptr;
   int64_t bytes = 0;
@@ -31,6 +32,9 @@ struct Arena {
       if (!data) throw Error(ErrorKind::kMemory, cat("tile: out of memory for ", need, " bytes of scratch."));
     }
     return data;
+  }
+  void trim() {
+    if (bytes > kKeptScratch) std::free(data), data = nullptr, bytes = 0;
   }
 };
 thread_local Arena arena;
@@ -384,6 +388,7 @@ class CpuTileKernel final : public Kernel {
       const int64_t r = i / col_chunks * chunk_rows, c = i % col_chunks * chunk_cols;
       walk.chunk(r, std::min(t_.rows, r + chunk_rows), c, std::min(t_.cols, c + chunk_cols));
       if (walk.flag()) bad = 1;
+      arena.trim();
     };
     if (serial || n == 1)
       for (int64_t i = 0; i < n; ++i) one(i);

@@ -13,6 +13,13 @@
 
 namespace yuloh::tile {
 namespace {
+// Iterations are independent: operands are apart or the very same block.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // loops over libm stay scalar
+#define TILE_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TILE_IVDEP _Pragma("GCC ivdep")
+#endif
 #include "cpu/tile_math.inl"
 
 using b8 = uint8_t;
@@ -29,7 +36,7 @@ void unary(void* dv, const void* av, const void*, const void*, int64_t rows, int
   D* d = static_cast<D*>(dv);
   const T* a = static_cast<const T*>(av);
   const int64_t n = rows * cols;
-#pragma GCC ivdep
+TILE_IVDEP
   for (int64_t i = 0; i < n; ++i) d[i] = Op::f(a[i]);
 }
 template <class Op, class T, class D, int Form>
@@ -40,16 +47,16 @@ void binary(void* dv, const void* av, const void* bv, const void*, int64_t rows,
   if constexpr (Form == 0) cols *= rows, rows = 1;
   for (int64_t r = 0; r < rows; ++r, d += cols) {
     if constexpr (Form == 0) {
-#pragma GCC ivdep
+TILE_IVDEP
       for (int64_t i = 0; i < cols; ++i) d[i] = Op::f(a[i], b[i]);
     } else if constexpr (Form == 1) {
       const T s = a[r];
-#pragma GCC ivdep
+TILE_IVDEP
       for (int64_t i = 0; i < cols; ++i) d[i] = Op::f(s, b[i]);
       b += cols;
     } else {
       const T s = b[r];
-#pragma GCC ivdep
+TILE_IVDEP
       for (int64_t i = 0; i < cols; ++i) d[i] = Op::f(a[i], s);
       a += cols;
     }
@@ -65,7 +72,7 @@ void ternary(void* dv, const void* av, const void* bv, const void* cv, int64_t r
   for (int64_t r = 0; r < rows; ++r, d += cols) {
     const A sa = a[Form & 1 ? r : 0];
     const T sb = b[Form & 2 ? r : 0], sc = c[Form & 4 ? r : 0];
-#pragma GCC ivdep
+TILE_IVDEP
     for (int64_t i = 0; i < cols; ++i) d[i] = Op::f(Form & 1 ? sa : a[i], Form & 2 ? sb : b[i], Form & 4 ? sc : c[i]);
     if constexpr (!(Form & 1)) a += cols;
     if constexpr (!(Form & 2)) b += cols;
@@ -94,7 +101,7 @@ void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t
 #define TILE_BINARY(name, expr) \
   struct name { template <class T> TILE_INLINE auto f(T x, T y) { return expr; } };
 TILE_BINARY(Add, T(x + y)) TILE_BINARY(Sub, T(x - y)) TILE_BINARY(Mul, T(x * y)) TILE_BINARY(Div, T(x / y))
-TILE_BINARY(Max, T((x > y) | (x != x) ? x : y)) TILE_BINARY(Min, T((x < y) | (x != x) ? x : y))
+TILE_BINARY(Max, T(((x > y) | (x != x)) ? x : y)) TILE_BINARY(Min, T(((x < y) | (x != x)) ? x : y))
 TILE_BINARY(Eq, b8(x == y)) TILE_BINARY(Ne, b8(x != y)) TILE_BINARY(Lt, b8(x < y)) TILE_BINARY(Le, b8(x <= y))
 TILE_BINARY(Gt, b8(x > y)) TILE_BINARY(Ge, b8(x >= y))
 TILE_BINARY(And, T(x & y)) TILE_BINARY(Or, T(x | y)) TILE_BINARY(Xor, T(x ^ y))
@@ -290,7 +297,7 @@ TILE_INLINE void load_line(typename Format::T* d, const typename Format::S* s, i
     for (; i + 8 <= n; i += 8)
       _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i))));
 #endif
-#pragma GCC ivdep
+TILE_IVDEP
   for (; i < n; ++i) d[i] = Format::in(s[i]);
 }
 template <class Format>
@@ -301,7 +308,7 @@ TILE_INLINE void store_line(typename Format::S* d, const typename Format::T* s, 
     for (; i + 8 <= n; i += 8)
       _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), 0));
 #endif
-#pragma GCC ivdep
+TILE_IVDEP
   for (; i < n; ++i) d[i] = Format::out(s[i]);
 }
 template <class Format>
@@ -383,11 +390,11 @@ TILE_INLINE T highest() {
 }
 struct RMax {  // NaN on either side wins
   template <class T> TILE_INLINE T id() { return lowest<T>(); }
-  template <class V> TILE_INLINE V f(V x, V y) { return (x > y) | (x != x) ? x : y; }
+  template <class V> TILE_INLINE V f(V x, V y) { return ((x > y) | (x != x)) ? x : y; }
 };
 struct RMin {
   template <class T> TILE_INLINE T id() { return highest<T>(); }
-  template <class V> TILE_INLINE V f(V x, V y) { return (x < y) | (x != x) ? x : y; }
+  template <class V> TILE_INLINE V f(V x, V y) { return ((x < y) | (x != x)) ? x : y; }
 };
 struct RAny {
   template <class T> TILE_INLINE T id() { return T(0); }

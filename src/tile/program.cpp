@@ -39,6 +39,7 @@ class Verifier {
     if (static_cast<int>(p_.outer.size()) > TileProgram::kMaxOuter)
       bad("too many outer dimensions, got ", p_.outer.size());
     if (p_.inner < 0) bad("negative inner extent");
+    if (p_.keep < 0 || p_.keep > static_cast<int>(p_.outer.size())) bad("keep ", p_.keep, " of ", p_.outer.size(), " outer dimensions");
     for (const Dim d : p_.outer)
       if (d < 0) bad("negative outer extent");
     for (const TileOperand& o : p_.operands) {
@@ -108,7 +109,9 @@ CType compute_type(DType t) {
 
 std::string to_string(const TileProgram& p) {
   std::ostringstream o;
-  o << "tile " << to_string(p.outer) << " x " << p.inner << (p.needs_whole_rows ? " whole rows\n" : "\n");
+  o << "tile " << to_string(p.outer) << " x " << p.inner << (p.needs_whole_rows ? " whole rows" : "");
+  if (p.keep) o << " keep " << p.keep;
+  o << "\n";
   for (size_t i = 0; i < p.operands.size(); ++i) {
     const TileOperand& t = p.operands[i];
     o << "  op" << i << " " << t.dtype << " buffer " << t.buffer << " strides";
