@@ -123,6 +123,12 @@ CType Emitter::common(const Val& a, const Val& b, CType fallback) const {
   return !is_real(t) && (!std::isfinite(imm) || imm != std::floor(imm)) ? CType::kF32 : t;  // 0.5 is no integer
 }
 
+bool Emitter::is_number(const Val& v, double want) const {
+  if (v.is_const()) return v.imm == want;
+  const TileInstr& i = instrs_[regs_[v.reg].definition];
+  return i.kind == Kind::kPrim && i.prim == Prim::kConst && i.imm == want;
+}
+
 Emitter::Val Emitter::apply_arithmetic(Prim p, const Val& a, const Val& b, const Val& c, CType op_type, DType out) {
   const int arity = prim_info(p).arity;
   CType t = arity == 1 ? (a.is_const() ? op_type : type(a.reg)) : common(a, b, op_type);
@@ -130,6 +136,10 @@ Emitter::Val Emitter::apply_arithmetic(Prim p, const Val& a, const Val& b, const
   if (needs_real(p) && !is_real(t)) t = out == DType::kFloat64 ? CType::kF64 : CType::kF32;
   if (t == CType::kB8) t = CType::kI64;  // numbers made of booleans count
   if (rounds_to_int(p) && t == CType::kI64) return {as(a, t)};
+  // Exact for every operand, NaN and signed zero included (x + 0 is not: -0).
+  if ((p == Prim::kMul || p == Prim::kDiv) && is_number(b, 1)) return {as(a, t)};
+  if (p == Prim::kMul && is_number(a, 1)) return {as(b, t)};
+  if (p == Prim::kSub && is_number(b, 0) && !std::signbit(b.is_const() ? b.imm : instrs_[regs_[b.reg].definition].imm)) return {as(a, t)};
   return {prim(p, t, t, as(a, t), arity > 1 ? as(b, t) : -1, arity > 2 ? as(c, t) : -1)};
 }
 
