@@ -13,8 +13,9 @@
 
 namespace yuloh {
 namespace {
-// Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size and are
-// given back to the system when more than a quarter of what is in use lies idle.
+// Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
+// two steps nearly everything lies idle and is wanted again at once, so blocks go back to the system only when the total
+// is more than a quarter above the highest use.
 class Allocator {
  public:
   void* get(size_t bytes, size_t* rounded) {
@@ -27,6 +28,8 @@ class Allocator {
     if (auto it = free_.find(*rounded); it != free_.end() && !it->second.empty()) {
       p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;
     } else {
+      const size_t use = allocated_ + *rounded;
+      if (use + idle_ > high(use)) trim(use < max_allocated_ ? max_allocated_ - use : 0);
       if (*rounded > (size_t{1} << 46) || posix_memalign(&p, 64, *rounded) != 0)
         fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
              " in use. Hint: use a smaller batch.");
@@ -42,7 +45,7 @@ class Allocator {
     allocated_ -= rounded;
     free_[rounded].push_back(p);
     idle_ += rounded;
-    if (idle_ > allocated_ / 4 + (size_t{64} << 20)) trim(allocated_ / 8 + (size_t{32} << 20));
+    if (allocated_ + idle_ > high(allocated_)) trim(max_allocated_ - allocated_);
   }
   void trim_all() {
     std::lock_guard lock(mu_);
@@ -65,6 +68,10 @@ class Allocator {
   static size_t round_up(size_t n) {
     const size_t step = n < 4096 ? 64 : n < (1u << 20) ? 4096 : (1u << 16);
     return std::max<size_t>((n + step - 1) / step * step, 64);
+  }
+  size_t high(size_t use) const {
+    const size_t most = std::max(max_allocated_, use);
+    return most + most / 4 + (size_t{64} << 20);
   }
   void trim(size_t target) {  // largest blocks first
     for (auto it = free_.rbegin(); it != free_.rend() && idle_ > target; ++it)
