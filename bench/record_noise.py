@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records this machine's timing noise for the test of the judge (tests/python/test_bench_statistics.py).
 
-Two processes of the very same program (a NumPy matrix product loop) run blocks in turn, P Q Q P P Q Q P ...; the
-seconds of every block go into a small JSON file.
+Two processes of the very same program (a NumPy matrix product loop) run blocks in turn, P Q Q P P Q Q P ...;
+the seconds of every block go into a small JSON file.
 
     python bench/record_noise.py --slots 400 --seconds 0.3 --out tests/python/bench_noise.json --name quiet
 """
+
 import argparse
 import json
 import os
@@ -35,14 +36,20 @@ def busy_jiffies() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--slots", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a block")
     parser.add_argument("--out", required=True)
     parser.add_argument("--name", default="quiet", help="name of the series in the file")
     args = parser.parse_args()
-    children = [subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                 text=True) for _ in range(2)]
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
 
     def block(child, n):
         child.stdin.write(f"{n}\n")
@@ -65,8 +72,12 @@ def main() -> None:
             series = json.load(f)
     except FileNotFoundError:
         series = {}
-    series[args.name] = {"program": "numpy 384x384 float32 matmul loop, 2 processes in turn P Q Q P", "cpus":
-                         os.cpu_count(), "mean_busy_cpus": round(load, 2), "seconds": slots}
+    series[args.name] = {
+        "program": "numpy 384x384 float32 matmul loop, 2 processes in turn P Q Q P",
+        "cpus": os.cpu_count(),
+        "mean_busy_cpus": round(load, 2),
+        "seconds": slots,
+    }
     with open(args.out, "w") as f:
         f.write("{\n" + ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in series.items()) + "\n}\n")
     print(f"{args.name}: {args.slots} blocks of {n} products, {load:.2f} CPUs busy on average")

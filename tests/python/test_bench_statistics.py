@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The judge of `yuloh bench`, tried on noise recorded from real runs (bench/record_noise.py)."""
+
 import json
 import math
 import pathlib
@@ -13,11 +14,12 @@ NOISE = json.loads((pathlib.Path(__file__).parent / "bench_noise.json").read_tex
 
 
 def pairs_from(seconds, rounds, slow_down, rng):
-    """Log ratios of A against a slowed B when both run in the recorded slots, in the orders the bench would draw."""
+    """Log ratios of A against a slowed B when both run in the recorded slots, in the orders the bench would
+    draw."""
     start = int(rng.integers(0, len(seconds) - 4 * rounds + 1))
     out = []
     for i, order in enumerate(st.orders(2, rounds, int(rng.integers(1 << 30)))):
-        slot = seconds[start + 4 * i:start + 4 * i + 4]
+        slot = seconds[start + 4 * i : start + 4 * i + 4]
         total = [0.0, 0.0]
         for arm, value in zip(order, slot):
             total[arm] += value * (1 + slow_down if arm else 1)
@@ -47,7 +49,7 @@ def test_two_real_processes_of_the_same_program_are_not_told_apart():
     for name, series in NOISE.items():
         s = series["seconds"]
         pairs = [math.log((s[i + 1] + s[i + 2]) / (s[i] + s[i + 3])) for i in range(0, len(s) - 3, 4)]
-        verdicts = [st.judge(pairs[i:i + 40], final=True).verdict for i in range(len(pairs) - 39)]
+        verdicts = [st.judge(pairs[i : i + 40], final=True).verdict for i in range(len(pairs) - 39)]
         assert verdicts.count(st.CANNOT_TELL) >= 0.95 * len(verdicts), name
 
 

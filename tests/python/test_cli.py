@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `yuloh` command: `run` with its import hook, and how every command treats bad input."""
+
 import os
 import signal
 import subprocess
@@ -13,8 +14,14 @@ from yuloh import cli
 
 
 def yuloh(*args, cwd=None, **env):
-    return subprocess.run([sys.executable, "-m", "yuloh.cli", *map(str, args)], capture_output=True, text=True, cwd=cwd,
-                          timeout=120, env={**os.environ, **env})
+    return subprocess.run(
+        [sys.executable, "-m", "yuloh.cli", *map(str, args)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+        env={**os.environ, **env},
+    )
 
 
 @pytest.fixture
@@ -28,7 +35,9 @@ def script(tmp_path):
 
 
 def test_paddle_is_yuloh_and_so_are_its_parts(script):
-    done = yuloh("run", script("""
+    done = yuloh(
+        "run",
+        script("""
         import sys
         import paddle
         import yuloh
@@ -43,7 +52,12 @@ def test_paddle_is_yuloh_and_so_are_its_parts(script):
         assert paddle.nn.__spec__.name == "yuloh.nn" and paddle.__name__ == "yuloh"
         assert __name__ == "__main__" and sys.modules["__main__"].paddle is paddle
         print("same", sys.argv[1:], __file__)
-    """), "--epochs", "3", "--data", "mine")
+    """),
+        "--epochs",
+        "3",
+        "--data",
+        "mine",
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("same ['--epochs', '3', '--data', 'mine'] ") and "train.py" in done.stdout
 
@@ -55,14 +69,17 @@ def test_a_script_finds_its_neighbours_and_its_exit_status(script):
 
 
 def test_traceback_shows_the_script_only(script):
-    done = yuloh("run", script("""
+    done = yuloh(
+        "run",
+        script("""
         import paddle
         def train():
             raise KeyError("lost")
         train()
-    """))
+    """),
+    )
     assert done.returncode == 1
-    assert 'train.py", line 5, in <module>' in done.stderr and 'line 4, in train' in done.stderr
+    assert 'train.py", line 5, in <module>' in done.stderr and "line 4, in train" in done.stderr
     assert "KeyError: 'lost'" in done.stderr and "cli/run.py" not in done.stderr
 
 
@@ -78,7 +95,9 @@ def test_missing_module_is_named_as_the_script_wrote_it(script):
 
 
 def test_try_import_of_a_missing_part_can_be_caught(script):
-    done = yuloh("run", script("try:\n    import paddle.no_such_room\nexcept ImportError:\n    print('without')\n"))
+    done = yuloh(
+        "run", script("try:\n    import paddle.no_such_room\nexcept ImportError:\n    print('without')\n")
+    )
     assert done.stdout == "without\n", done.stderr
 
 
@@ -96,7 +115,9 @@ def test_data_and_fusion_options_reach_the_script(script):
 
 
 def test_pickle_and_workers_see_main(script):
-    done = yuloh("run", script("""
+    done = yuloh(
+        "run",
+        script("""
         import pickle, multiprocessing, paddle
         class Thing:
             pass
@@ -106,14 +127,19 @@ def test_pickle_and_workers_see_main(script):
             assert type(pickle.loads(pickle.dumps(Thing()))) is Thing
             with multiprocessing.get_context("fork").Pool(1) as pool:
                 print(pool.map(double, [21]))
-    """))
+    """),
+    )
     assert done.stdout == "[42]\n", done.stderr
 
 
 def test_interrupt_ends_a_script_with_130(script):
     job = script("import paddle, time, sys\nprint('on', flush=True)\ntime.sleep(60)\n")
-    process = subprocess.Popen([sys.executable, "-m", "yuloh.cli", "run", str(job)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "yuloh.cli", "run", str(job)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline() == "on\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -121,18 +147,21 @@ def test_interrupt_ends_a_script_with_130(script):
     assert process.returncode == 130 and "Traceback" not in errors
 
 
-@pytest.mark.parametrize("args,words", [
-    (("run", "none.py"), "no such script, got 'none.py'"),
-    (("run", "--data", "/none.tar.gz", "x.py"), "no such data file, got '/none.tar.gz'"),
-    (("report", "/no/such/folder"), "no such file"),
-    (("bench", "resnet51"), "unknown workload, got 'resnet51'"),
-    (("bench", "--budget", "five"), "cannot read the budget, got 'five'"),
-    (("bench", "--max-time", "soon"), "cannot read the duration, got 'soon'"),
-    (("bench", "--contenders", "a b c="), "cannot read the contender, got 'c='"),
-    (("bench", "--batch", "0"), "batch must be positive, got 0"),
-    (("bench", "--precision", "fp8"), "expected some of fp32,bf16"),
-    (("bench", "--sweep", "big"), "expected knee, fit, or batch sizes"),
-])
+@pytest.mark.parametrize(
+    "args,words",
+    [
+        (("run", "none.py"), "no such script, got 'none.py'"),
+        (("run", "--data", "/none.tar.gz", "x.py"), "no such data file, got '/none.tar.gz'"),
+        (("report", "/no/such/folder"), "no such file"),
+        (("bench", "resnet51"), "unknown workload, got 'resnet51'"),
+        (("bench", "--budget", "five"), "cannot read the budget, got 'five'"),
+        (("bench", "--max-time", "soon"), "cannot read the duration, got 'soon'"),
+        (("bench", "--contenders", "a b c="), "cannot read the contender, got 'c='"),
+        (("bench", "--batch", "0"), "batch must be positive, got 0"),
+        (("bench", "--precision", "fp8"), "expected some of fp32,bf16"),
+        (("bench", "--sweep", "big"), "expected knee, fit, or batch sizes"),
+    ],
+)
 def test_bad_input_is_one_clear_line_and_status_2(args, words, tmp_path):
     done = yuloh(*args, cwd=tmp_path)
     assert done.returncode in (1, 2) and words in done.stderr, done.stderr

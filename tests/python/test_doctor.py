@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`yuloh doctor` on this machine and on made-up ones: each problem has its line and its fix."""
+
 import json
 import os
 import subprocess
@@ -13,7 +14,8 @@ from yuloh.cli import doctor
 
 
 def files(monkeypatch, **contents):
-    """Puts texts in place of system files: files(monkeypatch, **{"/proc/x": "..."}); others keep their own."""
+    """Puts texts in place of system files: files(monkeypatch, **{"/proc/x": "..."}); others keep their
+    own."""
     real = machine.read
     monkeypatch.setattr(machine, "read", lambda path: contents.get(path, real(path)))
 
@@ -35,15 +37,24 @@ def test_thread_count_is_the_minimum_of_affinity_and_quota(monkeypatch):
     monkeypatch.setattr(machine, "cpus", lambda: [0, 1, 2, 3])
     monkeypatch.setattr(machine, "cgroup_quota", lambda: 2.5)
     found = doctor.check_threads()
-    assert found[0].text.startswith("2 = min(affinity, quota)") and "affinity allows 4, quota 2.5 CPUs" in found[0].text
+    assert (
+        found[0].text.startswith("2 = min(affinity, quota)")
+        and "affinity allows 4, quota 2.5 CPUs" in found[0].text
+    )
     monkeypatch.setattr(machine, "cgroup_quota", lambda: None)
-    assert doctor.check_threads()[0].text.startswith("4 = ") and "no cgroup quota" in doctor.check_threads()[0].text
+    assert (
+        doctor.check_threads()[0].text.startswith("4 = ")
+        and "no cgroup quota" in doctor.check_threads()[0].text
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_affinity_of_the_process_is_respected():
     one = sorted(os.sched_getaffinity(0))[0]
-    code = f"import os; os.sched_setaffinity(0, {{{one}}}); from yuloh.bench import machine; print(machine.usable_threads())"
+    code = (
+        f"import os; os.sched_setaffinity(0, {{{one}}}); from yuloh.bench import machine; "
+        "print(machine.usable_threads())"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
 
 
@@ -56,20 +67,27 @@ def test_cgroup_v2_quota(monkeypatch, text, quota):
 
 
 def test_cgroup_v1_quota(monkeypatch):
-    files(monkeypatch, **{"/proc/self/cgroup": "4:cpu:/x", "/sys/fs/cgroup/cpu.max": None,
-                          "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000", "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"})
+    files(
+        monkeypatch,
+        **{
+            "/proc/self/cgroup": "4:cpu:/x",
+            "/sys/fs/cgroup/cpu.max": None,
+            "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000",
+            "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+        },
+    )
     assert machine.cgroup_quota() == 3.0
 
 
 def test_tiny_quota_is_a_problem_with_a_fix(monkeypatch):
     monkeypatch.setattr(machine, "cgroup_quota", lambda: 0.5)
-    line, = [f for f in problems(doctor.check_threads()) if "only 0.5 of a CPU" in f.text]
+    (line,) = [f for f in problems(doctor.check_threads()) if "only 0.5 of a CPU" in f.text]
     assert "--cpus" in line.fix
 
 
 def test_bound_threads_are_a_problem(monkeypatch):
     monkeypatch.setenv("OMP_PROC_BIND", "true")
-    line, = [f for f in problems(doctor.check_threads()) if "OMP_PROC_BIND" in f.text]
+    (line,) = [f for f in problems(doctor.check_threads()) if "OMP_PROC_BIND" in f.text]
     assert "unset OMP_PROC_BIND" in line.fix
 
 
@@ -77,20 +95,20 @@ def test_small_and_full_shared_memory():
     def shm(size_mb, free_mb):
         return lambda path: SimpleNamespace(f_frsize=4096, f_blocks=size_mb * 256, f_bavail=free_mb * 256)
 
-    line, = problems(doctor.check_memory(shm(64, 60)))
+    (line,) = problems(doctor.check_memory(shm(64, 60)))
     assert "too small (64 MB)" in line.text and "--shm-size" in line.fix
-    line, = problems(doctor.check_memory(shm(8192, 3)))
+    (line,) = problems(doctor.check_memory(shm(8192, 3)))
     assert "nearly full" in line.text
 
 
 def test_old_cpu(monkeypatch):
     files(monkeypatch, **{"/proc/cpuinfo": "model name : Old One\nflags : sse sse2\n"})
-    line, = problems(doctor.check_cpu())
+    (line,) = problems(doctor.check_cpu())
     assert "neither AVX2 nor NEON" in line.text and line.fix
 
 
 def test_little_disk():
-    line, = problems(doctor.check_disk(lambda folder: SimpleNamespace(free=10 * 2**20)))
+    (line,) = problems(doctor.check_disk(lambda folder: SimpleNamespace(free=10 * 2**20)))
     assert "only 10 MB free" in line.text and "YULOH_CACHE" in line.fix
 
 
@@ -108,7 +126,9 @@ def test_a_broken_check_does_not_hide_the_others():
 
 
 def test_command_line_json_and_status():
-    done = subprocess.run([sys.executable, "-m", "yuloh.cli", "doctor", "--json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "yuloh.cli", "doctor", "--json"], capture_output=True, text=True, timeout=60
+    )
     found = json.loads(done.stdout)
     assert done.returncode == int(any(f["level"] == "problem" for f in found))
     assert all(set(f) == {"topic", "text", "level", "fix"} for f in found)

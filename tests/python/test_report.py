@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: figures, sentences, both languages, and the page as headless Chromium lays it out."""
+
 import html
 import json
 import math
@@ -21,42 +22,134 @@ CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "
 
 
 def arm(name, step_s, rng, rounds=12, peak=500.0, contender=None, error=None, **more):
-    blocks = [{"round": r, "position": p, "steps": 3, "seconds": 3 * step_s * float(rng.normal(1, 0.01)), "cpu_s":
-               5.4 * step_s, "peak_mb": peak, "rss_mb": peak - 20, "t": r * 1.0, "others_cpus": 0.0, "steal_cpus": 0.0,
-               "flags": []} for r in range(rounds) for p in (0, 1)]
-    launch = {"threads": 2, "flags": {}, "batch": 64, "version": "1", "import_s": 0.2, "build_s": 0.3, "first_step_s": 0.9,
-              "loss": 4.6, "parameters": 23_712_932, "peak_mb": peak, "rss_mb": peak}
-    return {"id": name, "label": name, "label_zh": name.replace("fusion off", "关融合"), "framework": "yuloh", "fusion":
-            "fusion off" not in name, "contender": contender or name.split()[0], "version": "0.1.0", "precision":
-            "bf16" if "bf16" in name else "fp32", "threads": 2, "flags": {}, "launches": [launch],
-            "calibration": [{"threads": 2, "flags": {}, "step_s": step_s}], "blocks": [] if error else blocks,
-            "losses": [4.6 * math.exp(-i / 60) for i in range(120)], "error": error, **more}
+    blocks = [
+        {
+            "round": r,
+            "position": p,
+            "steps": 3,
+            "seconds": 3 * step_s * float(rng.normal(1, 0.01)),
+            "cpu_s": 5.4 * step_s,
+            "peak_mb": peak,
+            "rss_mb": peak - 20,
+            "t": r * 1.0,
+            "others_cpus": 0.0,
+            "steal_cpus": 0.0,
+            "flags": [],
+        }
+        for r in range(rounds)
+        for p in (0, 1)
+    ]
+    launch = {
+        "threads": 2,
+        "flags": {},
+        "batch": 64,
+        "version": "1",
+        "import_s": 0.2,
+        "build_s": 0.3,
+        "first_step_s": 0.9,
+        "loss": 4.6,
+        "parameters": 23_712_932,
+        "peak_mb": peak,
+        "rss_mb": peak,
+    }
+    return {
+        "id": name,
+        "label": name,
+        "label_zh": name.replace("fusion off", "关融合"),
+        "framework": "yuloh",
+        "fusion": "fusion off" not in name,
+        "contender": contender or name.split()[0],
+        "version": "0.1.0",
+        "precision": "bf16" if "bf16" in name else "fp32",
+        "threads": 2,
+        "flags": {},
+        "launches": [launch],
+        "calibration": [{"threads": 2, "flags": {}, "step_s": step_s}],
+        "blocks": [] if error else blocks,
+        "losses": [4.6 * math.exp(-i / 60) for i in range(120)],
+        "error": error,
+        **more,
+    }
 
 
 @pytest.fixture
 def record():
     rng = np.random.default_rng(0)
-    workload = {"name": "resnet50_cifar100", "title": "ResNet-50 on CIFAR-100", "title_zh": "ResNet-50 / CIFAR-100",
-                "batch": 64, "unit": "images", "per_item": 1, "comparisons": [], "ended": "decided",
-                "rounds": [{"round": r, "flags": []} for r in range(12)],
-                "arms": [arm("yuloh", 0.146, rng), arm("yuloh bf16", 0.102, rng, peak=330.0),
-                         arm("yuloh fusion off", 0.155, rng),
-                         arm("paddlepaddle 3.3.1", 2.24, rng, peak=890.0, framework="paddle", fusion=None),
-                         arm("broken", 1.0, rng, error="broken: the worker was killed by SIGKILL (out of memory?).")],
-                "sweep": [{"arm": "yuloh", "batch": b, "fits": b < 1024, "estimated": b >= 1024, "step_s": 0.02 + b / 500,
-                           "throughput": b / (0.02 + b / 500), "peak_mb": 200.0 + 4 * b, "knee": b == 64}
-                          for b in (16, 32, 64, 128, 1024)],
-                "loader": [{"arm": "yuloh", "workers": w, "batches": 20, "seconds": 5.0, "images_per_s": 250.0 + 40 * w,
-                            "waiting": 0.4 / (1 + w), "cpus_used": 1.8} for w in (0, 2)]}
-    out = {"schema": "yuloh-bench/1", "created": "2026-11-30T08:15:00+0000", "status": "complete", "errors":
-           ["broken: the worker was killed by SIGKILL (out of memory?)."], "workloads": [workload], "seed": 0,
-           "command": ["yuloh bench --with paddlepaddle==3.3.1 --seed 0"],
-           "data": {"source": "synthetic", "note": ""}, "judge": {"floor": math.log(1.01)},
-           "budget": {"max_time_s": 600.0, "elapsed_s": 402.0},
-           "environment": {"os": "Debian 12", "kernel": "6.1", "cpu": "AMD EPYC", "cpus": 2, "usable_cpus": 2, "gpus": [],
-                           "instructions": ["avx2", "avx512f"], "memory_mb": 24106},
-           "contenders": [{"name": "yuloh", "spec": "yuloh", "python": "3.11.7", "packages": ["numpy==2.4.6"], "error":
-                           None}, {"name": "gone", "spec": "gone=/x", "error": "gone: no such Python"}]}
+    workload = {
+        "name": "resnet50_cifar100",
+        "title": "ResNet-50 on CIFAR-100",
+        "title_zh": "ResNet-50 / CIFAR-100",
+        "batch": 64,
+        "unit": "images",
+        "per_item": 1,
+        "comparisons": [],
+        "ended": "decided",
+        "rounds": [{"round": r, "flags": []} for r in range(12)],
+        "arms": [
+            arm("yuloh", 0.146, rng),
+            arm("yuloh bf16", 0.102, rng, peak=330.0),
+            arm("yuloh fusion off", 0.155, rng),
+            arm("paddlepaddle 3.3.1", 2.24, rng, peak=890.0, framework="paddle", fusion=None),
+            arm("broken", 1.0, rng, error="broken: the worker was killed by SIGKILL (out of memory?)."),
+        ],
+        "sweep": [
+            {
+                "arm": "yuloh",
+                "batch": b,
+                "fits": b < 1024,
+                "estimated": b >= 1024,
+                "step_s": 0.02 + b / 500,
+                "throughput": b / (0.02 + b / 500),
+                "peak_mb": 200.0 + 4 * b,
+                "knee": b == 64,
+            }
+            for b in (16, 32, 64, 128, 1024)
+        ],
+        "loader": [
+            {
+                "arm": "yuloh",
+                "workers": w,
+                "batches": 20,
+                "seconds": 5.0,
+                "images_per_s": 250.0 + 40 * w,
+                "waiting": 0.4 / (1 + w),
+                "cpus_used": 1.8,
+            }
+            for w in (0, 2)
+        ],
+    }
+    out = {
+        "schema": "yuloh-bench/1",
+        "created": "2026-11-30T08:15:00+0000",
+        "status": "complete",
+        "errors": ["broken: the worker was killed by SIGKILL (out of memory?)."],
+        "workloads": [workload],
+        "seed": 0,
+        "command": ["yuloh bench --with paddlepaddle==3.3.1 --seed 0"],
+        "data": {"source": "synthetic", "note": ""},
+        "judge": {"floor": math.log(1.01)},
+        "budget": {"max_time_s": 600.0, "elapsed_s": 402.0},
+        "environment": {
+            "os": "Debian 12",
+            "kernel": "6.1",
+            "cpu": "AMD EPYC",
+            "cpus": 2,
+            "usable_cpus": 2,
+            "gpus": [],
+            "instructions": ["avx2", "avx512f"],
+            "memory_mb": 24106,
+        },
+        "contenders": [
+            {
+                "name": "yuloh",
+                "spec": "yuloh",
+                "python": "3.11.7",
+                "packages": ["numpy==2.4.6"],
+                "error": None,
+            },
+            {"name": "gone", "spec": "gone=/x", "error": "gone: no such Python"},
+        ],
+    }
     summarise_workload(workload, final=True)
     return out
 
@@ -67,7 +160,7 @@ def made(record, tmp_path):
     return make_report(tmp_path, tmp_path / "out", cost={"hours_saved": 0.34})
 
 
-# -- sums ---------------------------------------------------------------------------------------------------------------
+# -- sums ----------------------------------------------------------------------------------------------
 def test_the_articles_sum_comes_out():
     saving = yearly_saving(runs_per_day=50, hours_saved=0.34, servers=4, price=3)
     assert saving.hours == 6205 and saving.money == 74460
@@ -90,11 +183,14 @@ def test_the_sum_stands_in_page_and_markdown(made):
         assert "50 × 0.34 h × 365 = 6,205 h" in content
 
 
-# -- sentences ------------------------------------------------------------------------------------------------------------
+# -- sentences -----------------------------------------------------------------------------------------
 def test_verdict_sentences(record):
-    line, = summary.verdicts(record)
-    assert re.match(r"ResNet-50 on CIFAR-100: yuloh trains 15\.\d× as fast as paddlepaddle 3\.3\.1 \(99\.\d+ % interval "
-                    r"15\.\d to 15\.\d\)\. 2 more comparisons", line)
+    (line,) = summary.verdicts(record)
+    assert re.match(
+        r"ResNet-50 on CIFAR-100: yuloh trains 15\.\d× as fast as paddlepaddle 3\.3\.1 \(99\.\d+ % interval "
+        r"15\.\d to 15\.\d\)\. 2 more comparisons",
+        line,
+    )
     assert "yuloh 的训练速度是 paddlepaddle 3.3.1 的 15." in summary.verdicts(record, "zh")[0]
 
 
@@ -104,16 +200,27 @@ def test_three_parts_have_figures_in_both_languages(record):
         assert [parts[0]["title"], parts[2]["title"]] == list(words) and len(parts) == 3
         assert all(any(re.search(r"\d", line) for line in p["lines"]) for p in parts)
     english = " ".join(line for p in summary.three_parts(record, {}, "en") for line in p["lines"])
-    assert re.search(r"Use bf16: it saves (29|30|31)\.", english) and "Leave operator fusion on: it saves" in english
+    assert (
+        re.search(r"Use bf16: it saves (29|30|31)\.", english)
+        and "Leave operator fusion on: it saves" in english
+    )
     assert "Move from paddlepaddle 3.3.1 to yuloh" in english and "Batch 64 is the knee" in english
 
 
 def test_what_was_not_established_is_not_claimed(record):
     workload = record["workloads"][0]
-    workload["arms"] = workload["arms"][:1] + [dict(workload["arms"][0], id="same", label="same", label_zh="same",
-                                                     contender="same", blocks=workload["arms"][0]["blocks"])]
+    workload["arms"] = workload["arms"][:1] + [
+        dict(
+            workload["arms"][0],
+            id="same",
+            label="same",
+            label_zh="same",
+            contender="same",
+            blocks=workload["arms"][0]["blocks"],
+        )
+    ]
     summarise_workload(workload, final=True)
-    line, = summary.verdicts(record)
+    (line,) = summary.verdicts(record)
     assert "cannot be told apart (8 rounds; they differ by at most 0.0 %)" in line
     assert summary.priced(record, {})["money_year"] == 0
     assert "speed alone is no reason to change" in summary.three_parts(record, {}, "en")[2]["lines"][0]
@@ -136,11 +243,26 @@ def test_contamination_and_partial_results_are_banners(record):
     record["workloads"][0]["rounds"][3]["flags"] = ["slow clock"]
     summarise_workload(record["workloads"][0])
     banners = " ".join(b["text"] for b in view.build(record, {}, "en", {})["banners"])
-    assert "partial" in banners and "50.0 %" in banners and "slow clock" in banners and "Synthetic data" in banners
+    assert (
+        "partial" in banners
+        and "50.0 %" in banners
+        and "slow clock" in banners
+        and "Synthetic data" in banners
+    )
 
 
-@pytest.mark.parametrize("value,shown", [(2.24, "2.24 s"), (0.146, "146 ms"), (0.00218, "2.18 ms"), (2.5e-6, "2.50 µs"),
-                                         (250, "4 min 10 s"), (None, "–"), (0.9999, "1,000 ms")])
+@pytest.mark.parametrize(
+    "value,shown",
+    [
+        (2.24, "2.24 s"),
+        (0.146, "146 ms"),
+        (0.00218, "2.18 ms"),
+        (2.5e-6, "2.50 µs"),
+        (250, "4 min 10 s"),
+        (None, "–"),
+        (0.9999, "1,000 ms"),
+    ],
+)
 def test_durations_are_shown_with_three_digits(value, shown):
     assert text.duration(value) == shown
 
@@ -150,11 +272,18 @@ def test_every_word_has_two_languages():
         assert english and chinese, key
 
 
-# -- files ------------------------------------------------------------------------------------------------------------------
+# -- files ---------------------------------------------------------------------------------------------
 def test_all_files_are_made(made, tmp_path):
     out = tmp_path / "out"
-    for name in ("report.html", "report.md", "report.zh.md", "comparison.png", "loss_comparison.png", "batch_sweep.png",
-                 "memory.png"):
+    for name in (
+        "report.html",
+        "report.md",
+        "report.zh.md",
+        "comparison.png",
+        "loss_comparison.png",
+        "batch_sweep.png",
+        "memory.png",
+    ):
         assert (out / name).stat().st_size > 500, name
     for name in ("comparison.png", "loss_comparison.png"):
         assert (out / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -200,21 +329,23 @@ def test_report_of_a_running_or_empty_test(record, tmp_path):
     assert "Nothing was measured" in make_report(tmp_path, tmp_path)["html"].read_text()
 
 
-# -- headless Chromium --------------------------------------------------------------------------------------------------------
+# -- headless Chromium ---------------------------------------------------------------------------------
 PROBE = """<!doctype html><body style="margin:0"><iframe id="f" style="border:0;width:{width}px;height:900px"
 srcdoc="{page}"></iframe><pre id="out"></pre><script>
 document.getElementById("f").onload = function () {{
   const d = this.contentDocument, e = d.documentElement, seen = [];
   for (const n of d.querySelectorAll("main *")) {{
     const r = n.getBoundingClientRect();
-    if (r.width && r.right > {width} + 0.5) seen.push(n.tagName + "." + n.className + ":" + Math.round(r.right));
+    if (r.width && r.right > {width} + 0.5) seen.push(n.tagName + "." + n.className + Math.round(r.right));
   }}
   const shown = [...d.querySelectorAll("main")].filter(m => m.getBoundingClientRect().height > 0);
-  document.getElementById("out").textContent = JSON.stringify({{scroll: e.scrollWidth, outside: seen.slice(0, 5),
-    shown: shown.map(m => m.lang), headline: shown[0].querySelector("h1").innerText, images:
-    [...shown[0].querySelectorAll("img")].map(i => i.naturalWidth), rows: shown[0].querySelectorAll("table.wide tbody tr")
-    .length, small: [...shown[0].querySelectorAll("p, td, li")].filter(n => parseFloat(d.defaultView.getComputedStyle(n)
-    .fontSize) < 11).length}});
+  const size = n => parseFloat(d.defaultView.getComputedStyle(n).fontSize);
+  document.getElementById("out").textContent = JSON.stringify({{
+    scroll: e.scrollWidth, view: e.clientWidth, outside: seen.slice(0, 5), shown: shown.map(m => m.lang),
+    headline: shown[0].querySelector("h1").innerText,
+    images: [...shown[0].querySelectorAll("img")].map(i => i.naturalWidth),
+    rows: shown[0].querySelectorAll("table.wide tbody tr").length,
+    small: [...shown[0].querySelectorAll("p, td, li")].filter(n => size(n) < 11).length}});
 }};</script>"""
 
 
@@ -222,21 +353,36 @@ def layout(page, width, tmp_path):
     """What Chromium makes of the page at this width."""
     probe = tmp_path / "probe.html"
     probe.write_text(PROBE.format(width=width, page=html.escape(page)), encoding="utf-8")
-    dom = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000",
-                          f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={max(width, 500)},900", "--dump-dom",
-                          probe.as_uri()], capture_output=True, text=True, timeout=120).stdout
+    dom = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=3000",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--window-size={max(width, 500)},900",
+            "--dump-dom",
+            probe.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
     return json.loads(html.unescape(re.search(r'<pre id="out">(.*?)</pre>', dom, re.S)[1]))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [360, 390, 1200])
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_page_in_chromium(made, tmp_path, width, language):
     page = made["html"].read_text(encoding="utf-8")
     if language == "zh":
-        page = page.replace('id="pick-en" checked', 'id="pick-en"').replace('id="pick-zh"', 'id="pick-zh" checked')
+        page = page.replace('id="pick-en" checked', 'id="pick-en"').replace(
+            'id="pick-zh"', 'id="pick-zh" checked'
+        )
     seen = layout(page, width, tmp_path)
-    assert seen["scroll"] <= width and seen["outside"] == []  # no sideways scrolling
+    assert seen["scroll"] <= seen["view"] <= width and seen["outside"] == []  # no sideways scrolling
     assert seen["shown"] == [language] and seen["rows"] == 5
     assert len(seen["images"]) == 4 and min(seen["images"]) > 600
     assert ("15." in seen["headline"]) and seen["small"] == 0
@@ -245,8 +391,20 @@ def test_page_in_chromium(made, tmp_path, width, language):
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 def test_page_prints(made, tmp_path):
     pdf = tmp_path / "report.pdf"
-    subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-                    "--no-pdf-header-footer", f"--print-to-pdf={pdf}", made["html"].as_uri()], capture_output=True,
-                   timeout=120, check=True)
+    subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--no-pdf-header-footer",
+            f"--print-to-pdf={pdf}",
+            made["html"].as_uri(),
+        ],
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
     content = pdf.read_bytes()
     assert content[:5] == b"%PDF-" and 1 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 8

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm: one contender in one variant (precision, fusion) on one workload, with everything measured about it.
+"""An arm: one contender in one variant (precision, fusion) on one workload, with everything measured about
+it.
 
-Calibration starts the arm with 1 and 2 threads (and the machine's own count), then with the framework's library
-flags, and keeps the fastest, so that every contender runs at its best.
+Calibration starts the arm with 1 and 2 threads (and the machine's own count), then with the framework's
+library flags, and keeps the fastest, so that every contender runs at its best.
 """
+
 from __future__ import annotations
 
 import math
@@ -14,7 +16,6 @@ from statistics import median
 from typing import Callable, Dict, List, Optional
 
 from .environments import Environment
-from .errors import ContenderError
 from .process import Worker
 
 KEPT_LOSSES = 400
@@ -24,8 +25,12 @@ FLAGS: Dict[str, List[dict]] = {
     "paddle": [{"FLAGS_use_mkldnn": 1}],
     "yuloh": [],
 }
-#: Flags that a framework starts the thread trial with (its usual best, confirmed by the flag trial afterwards).
-FIRST_FLAGS: Dict[str, dict] = {"torch": {"channels_last": True, "fused_adam": True}, "paddle": {}, "yuloh": {}}
+#: Flags that the thread trial starts with (the framework's usual best; the flag trial confirms it).
+FIRST_FLAGS: Dict[str, dict] = {
+    "torch": {"channels_last": True, "fused_adam": True},
+    "paddle": {},
+    "yuloh": {},
+}
 
 
 @dataclass
@@ -46,10 +51,21 @@ class Arm:
     block_steps: int = 1
 
     def begin_record(self) -> dict:
-        self.record = {"id": self.label, "label": self.label, "label_zh": self.label_zh,
-                       "contender": self.environment.contender.name, "framework": self.environment.framework,
-                       "version": self.environment.version, "precision": self.precision, "fusion": self.fusion,
-                       "launches": [], "calibration": [], "blocks": [], "losses": [], "error": None}
+        self.record = {
+            "id": self.label,
+            "label": self.label,
+            "label_zh": self.label_zh,
+            "contender": self.environment.contender.name,
+            "framework": self.environment.framework,
+            "version": self.environment.version,
+            "precision": self.precision,
+            "fusion": self.fusion,
+            "launches": [],
+            "calibration": [],
+            "blocks": [],
+            "losses": [],
+            "error": None,
+        }
         return self.record
 
     def fixed_flags(self) -> dict:
@@ -60,19 +76,30 @@ class Arm:
         log = self.logs / ("".join(c if c.isalnum() or c in ".-" else "_" for c in self.label) + ".log")
         worker = Worker(self.environment, threads, flags, log, self.label)
         try:
-            options = dict(request["options"], precision=self.precision, flags={**flags, **self.fixed_flags()})
+            options = dict(
+                request["options"], precision=self.precision, flags={**flags, **self.fixed_flags()}
+            )
             if self.environment.framework == "paddle":  # Paddle's flags went in by the environment
                 options["flags"] = None
-            opened = worker.ask("open", timeout=timeout, framework=self.environment.framework, threads=threads,
-                                script=request["script"], options=options)
+            opened = worker.ask(
+                "open",
+                timeout=timeout,
+                framework=self.environment.framework,
+                threads=threads,
+                script=request["script"],
+                options=options,
+            )
         except BaseException:
             worker.close(kill=True)
             raise
-        self.record["launches"].append({"threads": threads, "flags": flags, "batch": options["batch"], **opened})
+        self.record["launches"].append(
+            {"threads": threads, "flags": flags, "batch": options["batch"], **opened}
+        )
         return worker
 
-    def calibrate(self, request: dict, thread_choices: List[int], allows: Callable[[float], bool],
-                  timeout: float) -> None:
+    def calibrate(
+        self, request: dict, thread_choices: List[int], allows: Callable[[float], bool], timeout: float
+    ) -> None:
         """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker."""
         framework = self.environment.framework
         first_flags = FIRST_FLAGS[framework]
@@ -82,7 +109,9 @@ class Arm:
             threads, flags = trials.pop(0)
             if best and not allows(best[3] * 2):
                 break
-            worker, step_s, cost, losses = self._trial(threads, flags, request, timeout, best[2] if best else math.inf)
+            worker, step_s, cost, losses = self._trial(
+                threads, flags, request, timeout, best[2] if best else math.inf
+            )
             if best is None or step_s < best[2]:
                 if best:
                     best[4].close()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and money limits of a run: parsing, and the clock that says what still fits.
 
-`--max-time 10m` counts measuring only; `--budget "5 CNY @ 1 CNY/h"` counts from the start of the command, making of
-environments included, since the machine costs money all the while.
+`--max-time 10m` counts measuring only; `--budget "5 CNY @ 1 CNY/h"` counts from the start of the command,
+making of environments included, since the machine costs money all the while.
 """
+
 from __future__ import annotations
 
 import re
@@ -11,7 +12,16 @@ import time
 from dataclasses import dataclass
 from typing import Optional
 
-_UNIT = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
+_UNIT = {
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+}
 _SYMBOL = {"¥": "CNY", "￥": "CNY", "元": "CNY", "$": "USD", "€": "EUR", "£": "GBP"}
 
 
@@ -22,14 +32,21 @@ def parse_duration(text: str) -> float:
         seconds = float(plain)
     else:
         parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", plain)
-        if not parts or re.sub(r"[\d.\sa-z]", "", plain) or not all(u in _UNIT or u.rstrip("s") in _UNIT
-                                                                     for _, u in parts):
-            raise ValueError(f"bench: cannot read the duration, got {text!r}; expected seconds or a number with s, m, "
-                             "h or d. Hint: --max-time 10m")
+        if (
+            not parts
+            or re.sub(r"[\d.\sa-z]", "", plain)
+            or not all(u in _UNIT or u.rstrip("s") in _UNIT for _, u in parts)
+        ):
+            raise ValueError(
+                f"bench: cannot read the duration, got {text!r}; expected seconds or a number with s, m, "
+                "h or d. Hint: --max-time 10m"
+            )
         seconds = sum(float(n) * _UNIT[u if u in _UNIT else u.rstrip("s")] for n, u in parts)
     if not seconds > 0:
-        raise ValueError(f"bench: a limit must be positive, got {text!r}; expected more than 0 seconds. "
-                         "Hint: leave it out for no limit.")
+        raise ValueError(
+            f"bench: a limit must be positive, got {text!r}; expected more than 0 seconds. "
+            "Hint: leave it out for no limit."
+        )
     return seconds
 
 
@@ -37,8 +54,10 @@ def _amount(text: str):
     text = text.strip()
     match = re.fullmatch(r"([¥￥$€£]?)\s*(\d+(?:\.\d+)?)\s*([A-Za-z]{0,3}|元)", text)
     if not match or (match[1] and match[3]):
-        raise ValueError(f"bench: cannot read the amount of money, got {text!r}; expected a number and a currency. "
-                         'Hint: --budget "5 CNY @ 1 CNY/h"')
+        raise ValueError(
+            f"bench: cannot read the amount of money, got {text!r}; expected a number and a currency. "
+            'Hint: --budget "5 CNY @ 1 CNY/h"'
+        )
     unit = match[1] or match[3]
     return float(match[2]), _SYMBOL.get(unit, unit.upper())
 
@@ -65,17 +84,25 @@ def parse_money(text: str) -> Money:
     rate, slash, unit = rate_text.rpartition("/")
     unit = unit.strip().lower()
     if not at or not slash or (unit not in _UNIT and unit.rstrip("s") not in _UNIT):
-        raise ValueError(f"bench: cannot read the budget, got {text!r}; expected AMOUNT @ PRICE/h. "
-                         'Hint: --budget "5 CNY @ 1 CNY/h"')
+        raise ValueError(
+            f"bench: cannot read the budget, got {text!r}; expected AMOUNT @ PRICE/h. "
+            'Hint: --budget "5 CNY @ 1 CNY/h"'
+        )
     amount, currency = _amount(amount_text)
     price, price_currency = _amount(rate)
     if currency and price_currency and currency != price_currency:
-        raise ValueError(f"bench: budget and price differ in currency, got {currency} and {price_currency}; expected "
-                         "one currency. Hint: convert one of them.")
+        raise ValueError(
+            f"bench: budget and price differ in currency, got {currency} and {price_currency}; expected "
+            "one currency. Hint: convert one of them."
+        )
     if amount <= 0 or price <= 0:
-        raise ValueError(f"bench: budget and price must be positive, got {amount:g} and {price:g}. "
-                         "Hint: leave --budget out for no limit.")
-    return Money(amount, price * 3600 / _UNIT[unit if unit in _UNIT else unit.rstrip("s")], currency or price_currency)
+        raise ValueError(
+            f"bench: budget and price must be positive, got {amount:g} and {price:g}. "
+            "Hint: leave --budget out for no limit."
+        )
+    return Money(
+        amount, price * 3600 / _UNIT[unit if unit in _UNIT else unit.rstrip("s")], currency or price_currency
+    )
 
 
 class Budget:
@@ -109,6 +136,10 @@ class Budget:
     def describe(self) -> dict:
         out = {"max_time_s": self.max_time, "elapsed_s": round(self.elapsed(), 1)}
         if self.money:
-            out.update(amount=self.money.amount, per_hour=self.money.per_hour, currency=self.money.currency,
-                       spent=round(self.money.spent(self.elapsed()), 4))
+            out.update(
+                amount=self.money.amount,
+                per_hour=self.money.per_hour,
+                currency=self.money.currency,
+                spent=round(self.money.spent(self.elapsed()), 4),
+            )
         return out

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be compared, and how it is written on the command line.
 
-    yuloh                       the Yuloh that runs this command
-    yuloh@v0.3  yuloh@HEAD~2    a git revision of the repository one stands in (built into its own environment)
-    paddlepaddle==3.3.1         any pip requirement; `paddlepaddle==2.6.2:python3.9` says which Python makes it
-    old=/opt/paddle/bin/python  a Python that has the framework already
+yuloh                       the Yuloh that runs this command
+yuloh@v0.3  yuloh@HEAD~2    a git revision of the repository one stands in (built into its own environment)
+paddlepaddle==3.3.1         any pip requirement; `paddlepaddle==2.6.2:python3.9` says which Python makes it
+old=/opt/paddle/bin/python  a Python that has the framework already
 """
+
 from __future__ import annotations
 
 import re
@@ -35,11 +36,15 @@ def parse(spec: str) -> Contender:
     if equals and not path.startswith("=") and re.fullmatch(r"[\w.+-]+", name) and path:
         return Contender(spec, name, "python", path)
     requirement, _, base = spec.partition(":")
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,-]+\])?\s*((==|~=|>=|<=|!=|<|>)[\w.*+!-]+(,\s*)?)*", requirement):
+    if re.fullmatch(
+        r"[A-Za-z0-9][\w.-]*(\[[\w,-]+\])?\s*((==|~=|>=|<=|!=|<|>)[\w.*+!-]+(,\s*)?)*", requirement
+    ):
         label = re.sub(r"\s*==\s*", " ", requirement) + (f" ({base})" if base else "")
         return Contender(spec, label, "requirement", requirement, base or None)
-    raise ValueError(f"bench: cannot read the contender, got {spec!r}; expected yuloh, yuloh@REVISION, a pip "
-                     "requirement or NAME=/path/to/python. Hint: --with paddlepaddle==3.3.1")
+    raise ValueError(
+        f"bench: cannot read the contender, got {spec!r}; expected yuloh, yuloh@REVISION, a pip "
+        "requirement or NAME=/path/to/python. Hint: --with paddlepaddle==3.3.1"
+    )
 
 
 def parse_all(specs: List[str]) -> List[Contender]:
@@ -50,7 +55,9 @@ def parse_all(specs: List[str]) -> List[Contender]:
         if any(c.name == contender.name for c in found):
             if any(c.spec == contender.spec for c in found):
                 continue
-            raise ValueError(f"bench: two contenders are called {contender.name!r}; expected different names. "
-                             "Hint: NAME=/path/to/python takes any name.")
+            raise ValueError(
+                f"bench: two contenders are called {contender.name!r}; expected different names. "
+                "Hint: NAME=/path/to/python takes any name."
+            )
         found.append(contender)
     return found

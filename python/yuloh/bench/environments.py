@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python for every contender: made once, cached, never shared with the user's own environment.
 
-Cache folder: $YULOH_CACHE, else the platform's own (XDG on Linux). An environment counts only once its ready.json
-is written, which is the last step; a broken or interrupted installation is made anew.
+Cache folder: $YULOH_CACHE, else the platform's own (XDG on Linux). An environment counts only once its
+ready.json is written, which is the last step; a broken or interrupted installation is made anew.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -20,8 +21,24 @@ from .contenders import Contender
 from .errors import ContenderError
 
 #: The only variables of the user's environment that a worker sees.
-KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
-        "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "YULOH_CACHE", "XDG_CACHE_HOME")
+KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "YULOH_CACHE",
+    "XDG_CACHE_HOME",
+)
 
 PROBE = """
 import importlib.util as u, json, sys, platform
@@ -52,8 +69,14 @@ class Environment:
     packages: list = field(default_factory=list)
 
     def describe(self) -> dict:
-        return {"name": self.contender.name, "spec": self.contender.spec, "framework": self.framework,
-                "version": self.version, "python": self.python_version, "packages": self.packages}
+        return {
+            "name": self.contender.name,
+            "spec": self.contender.spec,
+            "framework": self.framework,
+            "version": self.version,
+            "python": self.python_version,
+            "packages": self.packages,
+        }
 
 
 def cache_folder() -> Path:
@@ -71,7 +94,8 @@ def cache_folder() -> Path:
 
 
 def scrubbed(framework: str, threads: int, flags: Dict[str, object], own: bool = False) -> Dict[str, str]:
-    """Environment variables of a worker: a short whitelist, the thread count, and the framework's own FLAGS_*.
+    """Environment variables of a worker: a short whitelist, the thread count, and the framework's own
+    FLAGS_*.
 
     own: the worker runs this very Yuloh, so it may be found through PYTHONPATH as we were.
     """
@@ -87,14 +111,17 @@ def scrubbed(framework: str, threads: int, flags: Dict[str, object], own: bool =
 
 
 def prepare(contender: Contender, say: Callable[[str], None] = lambda text: None) -> Environment:
-    """Finds or makes the contender's Python and asks it what it has. ContenderError in one line if it cannot."""
+    """Finds or makes the contender's Python and asks it what it has. ContenderError in one line if it
+    cannot."""
     if contender.kind == "yuloh":
         python = sys.executable
     elif contender.kind == "python":
         python = shutil.which(os.path.expanduser(contender.target)) or ""
         if not python:
-            raise ContenderError(f"{contender.name}: no such Python, got {contender.target!r}; expected an executable "
-                                 "file. Hint: give the path of the environment's bin/python.")
+            raise ContenderError(
+                f"{contender.name}: no such Python, got {contender.target!r}; expected an executable "
+                "file. Hint: give the path of the environment's bin/python."
+            )
     else:
         python = str(_made(contender, say))
     return _probe(contender, python)
@@ -106,25 +133,41 @@ def _probe(contender: Contender, python: str) -> Environment:
         done = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=120, env=env)
         facts = json.loads(done.stdout.strip().splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
-        raise ContenderError(f"{contender.name}: {python} does not answer as a Python ({type(error).__name__}). "
-                             "Hint: run it by hand with -c 'print(1)'.") from None
+        raise ContenderError(
+            f"{contender.name}: {python} does not answer as a Python ({type(error).__name__}). "
+            "Hint: run it by hand with -c 'print(1)'."
+        ) from None
     order = ["yuloh"] if contender.kind in ("yuloh", "revision") else ["paddle", "torch", "yuloh"]
     wish = contender.name.lower()
     order.sort(key=lambda f: 0 if f in wish else 1)
     framework = next((f for f in order if f in facts["found"]), None)
     if framework is None:
-        raise ContenderError(f"{contender.name}: {python} has none of paddle, torch and yuloh. "
-                             "Hint: install one of them there.")
-    version = facts["versions"][framework] or "source"
-    return Environment(contender, python, framework, version, facts["python"], facts["packages"])
+        raise ContenderError(
+            f"{contender.name}: {python} has none of paddle, torch and yuloh. "
+            "Hint: install one of them there."
+        )
+    version = (
+        facts["versions"][framework] or _revision() if framework == "yuloh" else facts["versions"][framework]
+    )
+    return Environment(contender, python, framework, version or "source", facts["python"], facts["packages"])
+
+
+def _revision() -> str:
+    """ "source abc1234" of the clone that this package lies in; "source" outside one."""
+    try:
+        return "source " + _git("-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        return "source"
 
 
 def _base_python(contender: Contender) -> str:
     wanted = contender.base_python
     found = shutil.which(wanted) if wanted else getattr(sys, "_base_executable", sys.executable)
     if not found:
-        raise ContenderError(f"{contender.name}: no such Python, got {wanted!r}; expected an interpreter on PATH. "
-                             "Hint: install it, or write NAME=/path/to/python.")
+        raise ContenderError(
+            f"{contender.name}: no such Python, got {wanted!r}; expected an interpreter on PATH. "
+            "Hint: install it, or write NAME=/path/to/python."
+        )
     return found
 
 
@@ -132,8 +175,14 @@ def _made(contender: Contender, say) -> Path:
     base = _base_python(contender)
     source = _source_of(contender) if contender.kind == "revision" else None
     target = source[0] if source else contender.target
-    key = hashlib.sha256(f"{contender.kind} {target} {os.path.realpath(base)} {sys.platform}".encode()).hexdigest()
-    folder = cache_folder() / "environments" / f"{''.join(c if c.isalnum() else '-' for c in target)[:40]}-{key[:10]}"
+    key = hashlib.sha256(
+        f"{contender.kind} {target} {os.path.realpath(base)} {sys.platform}".encode()
+    ).hexdigest()
+    folder = (
+        cache_folder()
+        / "environments"
+        / f"{''.join(c if c.isalnum() else '-' for c in target)[:40]}-{key[:10]}"
+    )
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if (folder / "ready.json").exists() and python.exists():
         return python
@@ -144,15 +193,34 @@ def _made(contender: Contender, say) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "w") as out:
             _step([base, "-m", "venv", str(folder)], contender, out, log)
-            wanted = [_unpacked(*source, folder, contender, out, log)] if source else [contender.target, "setuptools"]
-            _step([str(python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "numpy",
-                   *wanted], contender, out, log)
+            wanted = (
+                [_unpacked(*source, folder, contender, out, log)]
+                if source
+                else [contender.target, "setuptools"]
+            )
+            _step(
+                [
+                    str(python),
+                    "-m",
+                    "pip",
+                    "install",
+                    "--no-input",
+                    "--disable-pip-version-check",
+                    "numpy",
+                    *wanted,
+                ],
+                contender,
+                out,
+                log,
+            )
         (folder / "ready.json.new").write_text(json.dumps({"spec": contender.spec, "base_python": base}))
         os.replace(folder / "ready.json.new", folder / "ready.json")
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise ContenderError(f"{contender.name}: cannot make its environment in {folder.parent}: {error.strerror}. "
-                             "Hint: free space there or set YULOH_CACHE to another folder.") from None
+        raise ContenderError(
+            f"{contender.name}: cannot make its environment in {folder.parent}: {error.strerror}. "
+            "Hint: free space there or set YULOH_CACHE to another folder."
+        ) from None
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -166,8 +234,10 @@ def _step(command, contender: Contender, out, log: Path) -> None:
         lines = [x.strip() for x in log.read_text(errors="replace").splitlines() if x.strip()]
         blamed = [x for x in lines if x.lower().startswith("error") or "No space left" in x] or lines
         cause = next((x for x in blamed if "No matching" in x or "No space left" in x), blamed[-1])
-        raise ContenderError(f"{contender.name}: installation failed: {cause[:240]} (log: {log}). "
-                             "Hint: check the requirement's name, version and supported Python.")
+        raise ContenderError(
+            f"{contender.name}: installation failed: {cause[:240]} (log: {log}). "
+            "Hint: check the requirement's name, version and supported Python."
+        )
 
 
 def _git(*args: str) -> str:
@@ -182,8 +252,10 @@ def _source_of(contender: Contender):
             return _git("-C", top, "rev-parse", "--verify", "--quiet", contender.target + "^{commit}"), top
         except (OSError, subprocess.CalledProcessError):
             continue
-    raise ContenderError(f"{contender.name}: no such revision, got {contender.target!r}; expected a commit, tag or "
-                         "branch of the Yuloh repository. Hint: run the command inside a clone that has it.")
+    raise ContenderError(
+        f"{contender.name}: no such revision, got {contender.target!r}; expected a commit, tag or "
+        "branch of the Yuloh repository. Hint: run the command inside a clone that has it."
+    )
 
 
 def _unpacked(commit: str, top: str, folder: Path, contender: Contender, out, log: Path) -> str:

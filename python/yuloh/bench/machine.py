@@ -3,6 +3,7 @@
 
 Every reading degrades to None where the system does not offer it; nothing here needs a privilege.
 """
+
 from __future__ import annotations
 
 import os
@@ -15,7 +16,11 @@ from typing import Dict, List, Optional
 
 def cpus() -> List[int]:
     """CPUs that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def read(path: str) -> Optional[str]:
@@ -67,7 +72,9 @@ def busy_seconds() -> Optional[Dict[str, float]]:
 
 def throttle_count() -> int:
     """How often the CPUs reported thermal throttling since boot (0 where the count does not exist)."""
-    return sum(int(read(f"/sys/devices/system/cpu/cpu{i}/thermal_throttle/core_throttle_count") or 0) for i in cpus())
+    return sum(
+        int(read(f"/sys/devices/system/cpu/cpu{i}/thermal_throttle/core_throttle_count") or 0) for i in cpus()
+    )
 
 
 def frequency_mhz() -> Optional[float]:
@@ -75,7 +82,9 @@ def frequency_mhz() -> Optional[float]:
     khz = [read(f"/sys/devices/system/cpu/cpu{i}/cpufreq/scaling_cur_freq") for i in cpus()]
     if all(khz):
         return sum(int(k) for k in khz) / len(khz) / 1000
-    mhz = [float(x.split(":")[1]) for x in (read("/proc/cpuinfo") or "").splitlines() if x.startswith("cpu MHz")]
+    mhz = [
+        float(x.split(":")[1]) for x in (read("/proc/cpuinfo") or "").splitlines() if x.startswith("cpu MHz")
+    ]
     return sum(mhz) / len(mhz) if mhz else None
 
 
@@ -105,8 +114,12 @@ def gpus() -> List[Dict[str, object]]:
         return []
     query = "name,driver_version,memory.total,memory.used,utilization.gpu,temperature.gpu,clocks.sm"
     try:
-        text = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"], timeout=10,
-                              capture_output=True, text=True).stdout
+        text = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"],
+            timeout=10,
+            capture_output=True,
+            text=True,
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
     keys = ("name", "driver", "memory_mb", "used_mb", "utilization_pct", "temperature_c", "clock_mhz")
@@ -135,8 +148,24 @@ def cpu_facts() -> Dict[str, object]:
         elif key.strip() in ("flags", "Features"):
             flags = set(value.split())
             break
-    wanted = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
-              "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimddp", "bf16", "sve")
+    wanted = (
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512_vnni",
+        "avx_vnni",
+        "avx512_bf16",
+        "avx512_fp16",
+        "amx_tile",
+        "amx_bf16",
+        "amx_int8",
+        "asimd",
+        "asimddp",
+        "bf16",
+        "sve",
+    )
     return {"model": model, "instructions": [w for w in wanted if w in flags]}
 
 
@@ -148,10 +177,19 @@ def describe() -> Dict[str, object]:
             name = line.split("=", 1)[1].strip('"')
     memory = memory_mb()
     cpu = cpu_facts()
-    return {"os": name or platform.platform(), "kernel": platform.release(), "machine": platform.machine(),
-            "python": platform.python_version(), "cpu": cpu["model"], "instructions": cpu["instructions"],
-            "cpus": os.cpu_count(), "usable_cpus": len(cpus()), "cpu_quota": cgroup_quota(),
-            "clock_mhz": frequency_mhz(),
-            "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            "memory_mb": round(memory["total"]) if memory["total"] else None,
-            "hypervisor": "hypervisor" in (read("/proc/cpuinfo") or ""), "gpus": gpus()}
+    return {
+        "os": name or platform.platform(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "cpu": cpu["model"],
+        "instructions": cpu["instructions"],
+        "cpus": os.cpu_count(),
+        "usable_cpus": len(cpus()),
+        "cpu_quota": cgroup_quota(),
+        "clock_mhz": frequency_mhz(),
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "memory_mb": round(memory["total"]) if memory["total"] else None,
+        "hypervisor": "hypervisor" in (read("/proc/cpuinfo") or ""),
+        "gpus": gpus(),
+    }

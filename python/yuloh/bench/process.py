@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker process seen from the runner: start, one question and answer at a time, clear words when it dies."""
+"""One worker process seen from the runner: start, one question and answer at a time, clear words when it
+dies."""
+
 from __future__ import annotations
 
 import json
@@ -19,21 +21,33 @@ WORKER = workloads.FOLDER / "_worker.py"
 
 
 class Worker:
-    """A running _worker.py. ask() raises ContenderError in one line when the script fails or the process dies."""
+    """A running _worker.py. ask() raises ContenderError in one line when the script fails or the process
+    dies."""
 
-    def __init__(self, environment: Environment, threads: int, flags: Dict[str, object], log: Path, name: str):
+    def __init__(
+        self, environment: Environment, threads: int, flags: Dict[str, object], log: Path, name: str
+    ):
         self.name, self.log = name, log
         log.parent.mkdir(parents=True, exist_ok=True)
-        env = environments.scrubbed(environment.framework, threads, flags, environment.contender.kind == "yuloh")
+        env = environments.scrubbed(
+            environment.framework, threads, flags, environment.contender.kind == "yuloh"
+        )
         self._log_file = open(log, "ab")
         try:
             self._process = subprocess.Popen(
-                [environment.python, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=self._log_file, env=env, start_new_session=True)  # Ctrl-C is ours to handle, not the worker's
+                [environment.python, str(WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log_file,
+                env=env,
+                start_new_session=True,
+            )  # Ctrl-C is ours to handle, not the worker's
         except OSError as error:
             self._log_file.close()
-            raise ContenderError(f"{name}: cannot start {environment.python}: {error.strerror}. "
-                                 "Hint: is the environment still there?") from None
+            raise ContenderError(
+                f"{name}: cannot start {environment.python}: {error.strerror}. "
+                "Hint: is the environment still there?"
+            ) from None
         self._pending = b""
 
     @property
@@ -50,8 +64,10 @@ class Worker:
             raise ContenderError(f"{self.name}: {self._obituary()} (log: {self.log}).") from None
         answer = json.loads(line)
         if "error" in answer:
-            raise ContenderError(f"{self.name}: the script failed at {answer['where']}: {answer['error']} "
-                                 f"(log: {self.log}).")
+            raise ContenderError(
+                f"{self.name}: the script failed at {answer['where']}: {answer['error']} "
+                f"(log: {self.log})."
+            )
         return answer
 
     def _line(self, timeout: Optional[float]) -> bytes:
@@ -61,7 +77,9 @@ class Worker:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([out], [], [], left)[0]:
                 self.close(kill=True)
-                raise ContenderError(f"{self.name}: no answer within {timeout:.0f} s, stopped (log: {self.log}).")
+                raise ContenderError(
+                    f"{self.name}: no answer within {timeout:.0f} s, stopped (log: {self.log})."
+                )
             chunk = os.read(out.fileno(), 1 << 16)
             if not chunk:
                 raise EOFError

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.json: everything measured, with what is needed to repeat it. Schema: docs/results_schema.md.
 
-The file is rewritten after every block by temp file, fsync and rename, so that whatever ends the run, the last whole
-state is on disk.
+The file is rewritten after every block by temp file, fsync and rename, so that whatever ends the run, the
+last whole state is on disk.
 """
+
 from __future__ import annotations
 
 import json
@@ -50,8 +51,11 @@ class Results:
             return True
         except OSError as error:
             if not self._complained:
-                self._say(f"bench: cannot write {self.path}: {error.strerror}. The run goes on and tries again after "
-                          "every block. Hint: free some space.")
+                self._say(
+                    f"bench: cannot write {self.path}: {error.strerror}. The run goes on and tries "
+                    "again after "
+                    "every block. Hint: free some space."
+                )
             self._complained = True
             return False
 
@@ -62,22 +66,29 @@ class Results:
 
 
 def load(path: Path) -> dict:
-    """Reads results.json (or the folder that holds it) and checks that it is one; ValueError or OSError otherwise."""
+    """Reads results.json (or the folder that holds it) and checks that it is one; ValueError or OSError
+    otherwise."""
     path = Path(path)
     if path.is_dir():
         path = path / "results.json"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FileNotFoundError(f"report: no such file, got {str(path)!r}; expected a results.json of `yuloh bench`. "
-                                "Hint: run `yuloh bench` first.") from None
+        raise FileNotFoundError(
+            f"report: no such file, got {str(path)!r}; expected a results.json of `yuloh bench`. "
+            "Hint: run `yuloh bench` first."
+        ) from None
     try:
         data = json.loads(text)
         schema = data.get("schema")
     except (ValueError, AttributeError) as error:
-        raise ValueError(f"report: {path} is not a results file ({error}); expected JSON written by `yuloh bench`. "
-                         "Hint: the file may be cut off; run the command again.") from None
+        raise ValueError(
+            f"report: {path} is not a results file ({error}); expected JSON written by `yuloh bench`. "
+            "Hint: the file may be cut off; run the command again."
+        ) from None
     if schema != SCHEMA:
-        raise ValueError(f"report: unknown schema, got {schema!r}; expected {SCHEMA!r}. "
-                         "Hint: make the report with the version that made the file.")
+        raise ValueError(
+            f"report: unknown schema, got {schema!r}; expected {SCHEMA!r}. "
+            "Hint: make the report with the version that made the file."
+        )
     return data

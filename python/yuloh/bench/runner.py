@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the performance test: environments, calibration, interleaved rounds until the judge decides, then the extras.
+"""Runs the performance test: environments, calibration, interleaved rounds until the judge decides, then the
+extras.
 
 Everything measured goes into Results at once, so Ctrl-C, a spent budget or a dying contender loses nothing.
 """
+
 from __future__ import annotations
 
 import math
@@ -36,19 +38,27 @@ class Progress:
 class Runner:
     """One `yuloh bench` command."""
 
-    def __init__(self, settings: Settings, results: Results, budget: Budget, progress: Optional[Progress] = None):
+    def __init__(
+        self, settings: Settings, results: Results, budget: Budget, progress: Optional[Progress] = None
+    ):
         self.settings, self.results, self.budget = settings, results, budget
         self.progress = progress or Progress()
         self.images: Optional[image_data.ImageData] = None
         self.arms: List[Arm] = []
         self.watch: Optional[Watch] = None
 
-    # -- the whole run ------------------------------------------------------------------------------------------
+    # -- the whole run ---------------------------------------------------------------------------------
     def run(self) -> dict:
         """Runs everything and returns the data of results.json; "status" says how it ended."""
         record = self.results.data
-        record.update(environment=machine.describe(), options=self.settings.describe(), seed=self.settings.seed,
-                      contenders=[], data=None, judge={"looks": statistics.LOOKS, "floor": statistics.FLOOR})
+        record.update(
+            environment=machine.describe(),
+            options=self.settings.describe(),
+            seed=self.settings.seed,
+            contenders=[],
+            data=None,
+            judge={"looks": statistics.LOOKS, "floor": statistics.FLOOR},
+        )
         try:
             found = self._environments()
             self._data()
@@ -80,8 +90,9 @@ class Runner:
                 found.append(environment)
                 self.results.data["contenders"].append({**environment.describe(), "error": None})
             except ContenderError as error:
-                self.results.data["contenders"].append({"name": contender.name, "spec": contender.spec,
-                                                        "error": str(error)})
+                self.results.data["contenders"].append(
+                    {"name": contender.name, "spec": contender.spec, "error": str(error)}
+                )
                 self.results.error(str(error))
         return found
 
@@ -93,12 +104,23 @@ class Runner:
         self.images = image_data.prepare(self.settings.data, folder, self.progress.say)
         self.results.data["data"] = {"source": self.images.source, "note": self.images.note}
 
-    # -- one workload -------------------------------------------------------------------------------------------
+    # -- one workload ----------------------------------------------------------------------------------
     def _workload(self, workload, found: list, share: float) -> None:
         batch = self.settings.batch or workload.batch
-        record = {"name": workload.name, "title": workload.title, "title_zh": workload.title_zh, "batch": batch,
-                  "unit": workload.unit, "per_item": workload.per_item, "arms": [], "comparisons": [], "sweep": [],
-                  "loader": [], "rounds": [], "ended": None}
+        record = {
+            "name": workload.name,
+            "title": workload.title,
+            "title_zh": workload.title_zh,
+            "batch": batch,
+            "unit": workload.unit,
+            "per_item": workload.per_item,
+            "arms": [],
+            "comparisons": [],
+            "sweep": [],
+            "loader": [],
+            "rounds": [],
+            "ended": None,
+        }
         self.results.data["workloads"].append(record)
         end = self.budget.elapsed() + self.budget.left() * share
         whole = isinstance(workload, Script) and not workload.steps
@@ -124,8 +146,11 @@ class Runner:
     def _make_arms(self, workload, found, record, whole: bool) -> List[Arm]:
         self.arms = []
         for environment in found:
-            for precision, fusion in ([("fp32", None)] if whole else
-                                      self.settings.variants(environment.contender, environment.framework)):
+            for precision, fusion in (
+                [("fp32", None)]
+                if whole
+                else self.settings.variants(environment.contender, environment.framework)
+            ):
                 label = label_zh = environment.contender.name
                 if precision != "fp32":
                     label, label_zh = f"{label} {precision}", f"{label_zh} {precision}"
@@ -138,22 +163,37 @@ class Runner:
         wished = self.settings.base
         if wished:
             if not any(wished in (a.label, a.environment.contender.spec) for a in self.arms):
-                self.progress.say(f"bench: no arm is called {wished!r}; the base is {self.arms[0].label!r}. Hint: the "
-                                  f"arms are {', '.join(a.label for a in self.arms)}.")
+                self.progress.say(
+                    f"bench: no arm is called {wished!r}; the base is {self.arms[0].label!r}. Hint: the "
+                    f"arms are {', '.join(a.label for a in self.arms)}."
+                )
             self.arms.sort(key=lambda a: wished not in (a.label, a.environment.contender.spec))
             record["arms"] = [a.record for a in self.arms]
         return self.arms
 
     def _request(self, workload, framework: str, batch: int, weights: str) -> dict:
         script = workload.script(framework)
-        if framework == "torch" and not script.name.endswith("_torch.py") and isinstance(workload, Script) \
-                and workload.steps:
-            raise ContenderError(f"{workload.title}: no PyTorch twin, expected {script.stem}_torch.py beside it. "
-                                 "Hint: write one, or leave torch out.")
-        return {"script": str(script), "args": self.settings.script_args,
-                "options": {"batch": batch, "seed": self.settings.seed, "weights": weights,
-                            "learning_rate": workload.learning_rate,
-                            "images": self.images.images if self.images else None}}
+        if (
+            framework == "torch"
+            and not script.name.endswith("_torch.py")
+            and isinstance(workload, Script)
+            and workload.steps
+        ):
+            raise ContenderError(
+                f"{workload.title}: no PyTorch twin, expected {script.stem}_torch.py beside it. "
+                "Hint: write one, or leave torch out."
+            )
+        return {
+            "script": str(script),
+            "args": self.settings.script_args,
+            "options": {
+                "batch": batch,
+                "seed": self.settings.seed,
+                "weights": weights,
+                "learning_rate": workload.learning_rate,
+                "images": self.images.images if self.images else None,
+            },
+        }
 
     def _calibrate(self, workload, arms, batch, weights, end) -> None:
         usable = machine.usable_threads()
@@ -168,8 +208,12 @@ class Runner:
                 if not self.budget.allows(5):
                     raise BudgetSpent("no time left to calibrate")
                 request = self._request(workload, arm.environment.framework, batch, weights)
-                arm.calibrate(request, choices,
-                              lambda seconds: self.budget.elapsed() - begin + seconds <= allowance, self._timeout())
+                arm.calibrate(
+                    request,
+                    choices,
+                    lambda seconds: self.budget.elapsed() - begin + seconds <= allowance,
+                    self._timeout(),
+                )
                 arm.choose_block(BLOCK_S)
             except ContenderError as error:
                 arm.record["error"] = str(error)
@@ -188,11 +232,20 @@ class Runner:
             first, tolerance = arm.record["launches"][0], FIRST_LOSS[arm.precision]
             error = None
             if first["parameters"] != base["parameters"]:
-                error = (f"{arm.label}: not the same model as {arms[0].label}, got {first['parameters']:,} parameters; "
-                         f"expected {base['parameters']:,}. Hint: its times would compare nothing.")
-            elif base["loss"] is not None and not abs(first["loss"] - base["loss"]) <= tolerance * abs(base["loss"]):
-                error = (f"{arm.label}: not the same computation as {arms[0].label}, got first loss {first['loss']:.6g}; "
-                         f"expected {base['loss']:.6g} within {tolerance:g}. Hint: its times would compare nothing.")
+                error = (
+                    f"{arm.label}: not the same model as {arms[0].label}, got "
+                    f"{first['parameters']:,} parameters; "
+                    f"expected {base['parameters']:,}. Hint: its times would compare nothing."
+                )
+            elif base["loss"] is not None and not abs(first["loss"] - base["loss"]) <= tolerance * abs(
+                base["loss"]
+            ):
+                error = (
+                    f"{arm.label}: not the same computation as {arms[0].label}, got first loss "
+                    f"{first['loss']:.6g}; "
+                    f"expected {base['loss']:.6g} within {tolerance:g}. Hint: its times would "
+                    "compare nothing."
+                )
             if error:
                 arm.record["error"] = error
                 self.results.error(error)
@@ -201,10 +254,12 @@ class Runner:
                 same.append(arm)
         return same
 
-    # -- rounds -------------------------------------------------------------------------------------------------
+    # -- rounds ----------------------------------------------------------------------------------------
     def _rounds(self, record, arms: List[Arm], until: float) -> None:
         self.watch = Watch()
-        looks = [n for n, _ in statistics.LOOKS if n <= self.settings.max_rounds] or [self.settings.max_rounds]
+        looks = [n for n, _ in statistics.LOOKS if n <= self.settings.max_rounds] or [
+            self.settings.max_rounds
+        ]
         active = list(arms)
         for number, order in enumerate(statistics.orders(len(arms), looks[-1], self.settings.seed)):
             cost = sum(2 * a.block_steps * a.step_s * 1.1 for a in active)
@@ -242,20 +297,29 @@ class Runner:
             self.results.error(str(error))
             arm.close()
             return
-        block = {"round": number, "position": position, "steps": arm.block_steps, "seconds": answer["seconds"],
-                 "cpu_s": answer["cpu_s"], "peak_mb": answer["peak_mb"], "rss_mb": answer["rss_mb"],
-                 "t": round(self.budget.elapsed(), 3), **self.watch.after(start, answer["cpu_s"])}
+        block = {
+            "round": number,
+            "position": position,
+            "steps": arm.block_steps,
+            "seconds": answer["seconds"],
+            "cpu_s": answer["cpu_s"],
+            "peak_mb": answer["peak_mb"],
+            "rss_mb": answer["rss_mb"],
+            "t": round(self.budget.elapsed(), 3),
+            **self.watch.after(start, answer["cpu_s"]),
+        }
         arm.record["blocks"].append(block)
         arm.keep_losses(answer["losses"])
         self.results.save()
 
     def _summarise(self, record, final: bool = False) -> set:
-        """Writes comparisons and summaries from the raw samples; returns the labels that are still undecided."""
+        """Writes comparisons and summaries from the raw samples; returns the labels that are still
+        undecided."""
         from .summarise import summarise_workload
 
         return summarise_workload(record, final)
 
-    # -- batch sweep, loader ------------------------------------------------------------------------------------
+    # -- batch sweep, loader ---------------------------------------------------------------------------
     def _extras(self, workload, record, alive, batch, weights, end) -> None:
         arm = next((a for a in alive if not a.record["error"]), None)
         if arm is None:
@@ -266,13 +330,20 @@ class Runner:
         try:
             if self.settings.loader and self.images and self.images.archive:
                 self.progress.phase(f"{workload.title}: feeding through the DataLoader")
-                record["loader"] += measure_loader(arm, self.settings.loader, self.images.archive, batch, self.budget,
-                                                   end, self._timeout())
+                record["loader"] += measure_loader(
+                    arm, self.settings.loader, self.images.archive, batch, self.budget, end, self._timeout()
+                )
                 self.results.save()
             if self.settings.sweep:
                 arm.close()
-                for row in measure_sweep(arm, self._request(workload, arm.environment.framework, batch, ""),
-                                         self.settings.sweep, self.budget, end, self._timeout()):
+                for row in measure_sweep(
+                    arm,
+                    self._request(workload, arm.environment.framework, batch, ""),
+                    self.settings.sweep,
+                    self.budget,
+                    end,
+                    self._timeout(),
+                ):
                     record["sweep"].append(row)
                     self.progress.phase(f"{workload.title}: batch {row['batch']}")
                     self.results.save()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm that runs a user's script whole: every block is one run in a fresh process, from start to exit."""
+
 from __future__ import annotations
 
 import os
@@ -26,10 +27,21 @@ class ScriptArm(Arm):
             self.threads, self.flags = threads, {}
             answer = self.measure(timeout)
             self.record["calibration"].append({"threads": threads, "flags": {}, "step_s": answer["seconds"]})
-            self.record["launches"].append({
-                "threads": threads, "flags": {}, "batch": request["options"]["batch"], "version":
-                self.environment.version, "import_s": None, "build_s": None, "first_step_s": None, "loss": None,
-                "parameters": 0, "peak_mb": answer["peak_mb"], "rss_mb": answer["peak_mb"]})
+            self.record["launches"].append(
+                {
+                    "threads": threads,
+                    "flags": {},
+                    "batch": request["options"]["batch"],
+                    "version": self.environment.version,
+                    "import_s": None,
+                    "build_s": None,
+                    "first_step_s": None,
+                    "loss": None,
+                    "parameters": 0,
+                    "peak_mb": answer["peak_mb"],
+                    "rss_mb": answer["peak_mb"],
+                }
+            )
             if best is None or answer["seconds"] < best[1]:
                 best = (threads, answer["seconds"])
             if not allows(answer["seconds"] * 1.2):
@@ -51,9 +63,15 @@ class ScriptArm(Arm):
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as out:
             begin = time.perf_counter()
-            process = subprocess.Popen([self.environment.python, *runner, script, *self.request.get("args", [])],
-                                       stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env,
-                                       cwd=Path(script).parent, start_new_session=True)
+            process = subprocess.Popen(
+                [self.environment.python, *runner, script, *self.request.get("args", [])],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=env,
+                cwd=Path(script).parent,
+                start_new_session=True,
+            )
             status, usage = self._wait(process, begin + timeout)
         seconds = time.perf_counter() - begin
         if status:
@@ -61,8 +79,13 @@ class ScriptArm(Arm):
             last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
             raise ContenderError(f"{self.label}: the script ended with {how}: {last[:200]} (log: {log}).")
         peak = usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
-        return {"seconds": seconds, "cpu_s": usage.ru_utime + usage.ru_stime, "losses": [], "peak_mb": peak,
-                "rss_mb": peak}
+        return {
+            "seconds": seconds,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "losses": [],
+            "peak_mb": peak,
+            "rss_mb": peak,
+        }
 
     def _wait(self, process, deadline):
         try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run is asked to do: filled by the command line, read by the runner, written into results.json."""
+
 from __future__ import annotations
 
 import re
@@ -13,7 +14,8 @@ from .contenders import Contender
 
 @dataclass(frozen=True)
 class Script:
-    """A .py file of the user. steps: it has build(options) and is driven step by step; else it is run whole."""
+    """A .py file of the user. steps: it has build(options) and is driven step by step; else it is run
+    whole."""
 
     path: Path
     steps: bool
@@ -44,16 +46,21 @@ def find_workload(word: str) -> Union[workloads.Workload, Script]:
         return workloads.find(word)
     path = Path(word).expanduser().resolve()
     if not path.is_file():
-        raise FileNotFoundError(f"bench: no such script, got {word!r}; expected a Python file. "
-                                "Hint: give its path, or the name of a built-in workload.")
+        raise FileNotFoundError(
+            f"bench: no such script, got {word!r}; expected a Python file. "
+            "Hint: give its path, or the name of a built-in workload."
+        )
     text = path.read_text(encoding="utf-8", errors="replace")
     uses_images = "cifar100" in text and re.search(r"options\[?.*images", text)
-    return Script(path, bool(re.search(r"^def build\(", text, re.M)), data="cifar100" if uses_images else "made")
+    return Script(
+        path, bool(re.search(r"^def build\(", text, re.M)), data="cifar100" if uses_images else "made"
+    )
 
 
 @dataclass
 class Settings:
-    """precisions, fusion: None means the main job's choice: Yuloh fp32, bf16 and fusion off, the others fp32."""
+    """precisions, fusion: None means the main job's choice: Yuloh fp32, bf16 and fusion off, the others
+    fp32."""
 
     contenders: List[Contender]
     workloads: list
@@ -74,7 +81,9 @@ class Settings:
         own = framework == "yuloh"
         precisions = self.precisions or (["fp32", "bf16"] if own and contender.kind == "yuloh" else ["fp32"])
         out = [(p, True if own else None) for p in precisions]
-        if own and (self.fusion is None and contender.kind == "yuloh" or self.fusion and False in self.fusion):
+        if own and (
+            self.fusion is None and contender.kind == "yuloh" or self.fusion and False in self.fusion
+        ):
             out.append((precisions[0], False))
         if own and self.fusion == [False]:
             out = [(p, False) for p in precisions]

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The judge of the performance test: from paired times to "faster", "slower" or "cannot tell".
 
-One *round* runs every arm once forwards and once backwards (A B C C B A), so that slow drift cancels, and the order
-is drawn anew for each round. Under "A and B are the same program" the sign of log(time B / time A) is then a fair
-coin in every round, whatever the machine's noise looks like, and Wilcoxon's signed-rank test is exact: no normal
-distribution, no independence in time is assumed. The interval is the matching one (Walsh averages), its centre the
-Hodges-Lehmann estimate, which a few disturbed rounds cannot move far.
+One *round* runs every arm once forwards and once backwards (A B C C B A), so that slow drift cancels, and the
+order is drawn anew for each round. Under "A and B are the same program" the sign of log(time B / time A) is
+then a fair coin in every round, whatever the machine's noise looks like, and Wilcoxon's signed-rank test is
+exact: no normal distribution, no independence in time is assumed. The interval is the matching one (Walsh
+averages), its centre the Hodges-Lehmann estimate, which a few disturbed rounds cannot move far.
 
-The test is sequential: it looks at fixed numbers of rounds (LOOKS) and spends a small part of the error at each;
-the parts add up to 3 %, so two equal programs are called different in fewer than 3 of 100 whole runs.
+The test is sequential: it looks at fixed numbers of rounds (LOOKS) and spends a small part of the error at
+each; the parts add up to 3 %, so two equal programs are called different in fewer than 3 of 100 whole runs.
 Differences below FLOOR are never called: two starts of the very same program differ by about that much.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,7 +31,8 @@ FASTER, SLOWER, CANNOT_TELL = "faster", "slower", "cannot tell"
 
 @dataclass(frozen=True)
 class Judgement:
-    """Outcome of one comparison. log_ratio, low, high: ln(time of arm / time of base); negative = arm faster."""
+    """Outcome of one comparison. log_ratio, low, high: ln(time of arm / time of base); negative = arm
+    faster."""
 
     verdict: str
     decided: bool  # True: further rounds would not change the verdict
@@ -47,7 +49,8 @@ class Judgement:
 
 @lru_cache(maxsize=None)
 def critical_rank(n: int, alpha: float) -> int:
-    """Largest c with P(W <= c) <= alpha / 2 for the signed-rank sum W of n pairs under the null; -1 if none."""
+    """Largest c with P(W <= c) <= alpha / 2 for the signed-rank sum W of n pairs under the null; -1 if
+    none."""
     ways = [1] + [0] * (n * (n + 1) // 2)
     for rank in range(1, n + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
@@ -67,11 +70,15 @@ def interval(log_ratios: Sequence[float], alpha: float) -> Tuple[float, float, f
     """
     d = np.asarray(log_ratios, dtype=np.float64)
     if d.ndim != 1 or d.size == 0:
-        raise ValueError(f"interval: no pairs, got shape {d.shape}; expected at least one log ratio. "
-                         "Hint: run at least one full round.")
+        raise ValueError(
+            f"interval: no pairs, got shape {d.shape}; expected at least one log ratio. "
+            "Hint: run at least one full round."
+        )
     if not np.isfinite(d).all():
-        raise ValueError("interval: a log ratio is not finite; expected positive, finite times. "
-                         "Hint: a block with time 0 means a broken clock.")
+        raise ValueError(
+            "interval: a log ratio is not finite; expected positive, finite times. "
+            "Hint: a block with time 0 means a broken clock."
+        )
     row, column = np.triu_indices(d.size)
     walsh = np.sort((d[row] + d[column]) / 2)
     centre = float(np.median(walsh))
@@ -95,8 +102,8 @@ def _look(log_ratios: Sequence[float], n: int, alpha: float, floor: float) -> Ju
 def judge(log_ratios: Sequence[float], final: bool = False, looks=LOOKS, floor: float = FLOOR) -> Judgement:
     """Replays the planned looks over the rounds so far; the first look that decides stands for good.
 
-    final: no further round will come (budget spent, interrupted): the rounds after the last look get one more look
-    with the next look's share of the error. Depends on the raw samples only, so anyone can repeat it.
+    final: no further round will come (budget spent, interrupted): the rounds after the last look get one more
+    look with the next look's share of the error. Depends on the raw samples only, so anyone can repeat it.
     """
     done = len(log_ratios)
     result = None
@@ -109,14 +116,18 @@ def judge(log_ratios: Sequence[float], final: bool = False, looks=LOOKS, floor: 
             if final or result is None:
                 result = _look(log_ratios, done, alpha, floor)
                 if not final:
-                    result = Judgement(CANNOT_TELL, False, done, result.log_ratio, result.low, result.high,
-                                       result.level)
+                    result = Judgement(
+                        CANNOT_TELL, False, done, result.log_ratio, result.low, result.high, result.level
+                    )
             return result
-    return Judgement(result.verdict, True, result.rounds, result.log_ratio, result.low, result.high, result.level)
+    return Judgement(
+        result.verdict, True, result.rounds, result.log_ratio, result.low, result.high, result.level
+    )
 
 
 def orders(arms: int, rounds: int, seed: int) -> list:
-    """The run order of each round: a random permutation followed by its mirror image. Same seed, same orders."""
+    """The run order of each round: a random permutation followed by its mirror image. Same seed, same
+    orders."""
     rng = np.random.default_rng([seed, 0x0A12])
     out = []
     for _ in range(rounds):
@@ -131,4 +142,11 @@ def summary(values: Sequence[float]) -> dict:
     if v.size == 0:
         return {"n": 0}
     low, median, high = (float(x) for x in np.percentile(v, [25, 50, 75]))
-    return {"n": int(v.size), "median": median, "q1": low, "q3": high, "min": float(v.min()), "max": float(v.max())}
+    return {
+        "n": int(v.size),
+        "median": median,
+        "q1": low,
+        "q3": high,
+        "min": float(v.min()),
+        "max": float(v.max()),
+    }

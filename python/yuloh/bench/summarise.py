@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From raw blocks to the figures of the report: comparisons with the base arm and one summary per arm."""
+
 from __future__ import annotations
 
 import math
@@ -13,8 +14,11 @@ def round_seconds(arm: dict) -> Dict[int, float]:
     blocks: Dict[int, list] = {}
     for block in arm["blocks"]:
         blocks.setdefault(block["round"], []).append(block)
-    return {r: sum(b["seconds"] for b in bs) / sum(b["steps"] for b in bs) for r, bs in blocks.items()
-            if len(bs) == 2}
+    return {
+        r: sum(b["seconds"] for b in bs) / sum(b["steps"] for b in bs)
+        for r, bs in blocks.items()
+        if len(bs) == 2
+    }
 
 
 def log_ratios(arm: dict, base: dict) -> List[float]:
@@ -30,18 +34,27 @@ def summarise_arm(arm: dict, workload: dict) -> None:
     if blocks:
         steps = statistics.summary([b["seconds"] / b["steps"] for b in blocks])
         wall = sum(b["seconds"] for b in blocks)
-        out.update(step_s=steps, cpus_used=sum(b["cpu_s"] for b in blocks) / wall,
-                   peak_mb=max(b["peak_mb"] for b in blocks), rss_mb=statistics.summary(
-                       [b["rss_mb"] for b in blocks])["median"],
-                   throughput=workload["batch"] * workload["per_item"] / steps["median"],
-                   flagged=sum(bool(b["flags"]) for b in blocks) / len(blocks))
+        out.update(
+            step_s=steps,
+            cpus_used=sum(b["cpu_s"] for b in blocks) / wall,
+            peak_mb=max(b["peak_mb"] for b in blocks),
+            rss_mb=statistics.summary([b["rss_mb"] for b in blocks])["median"],
+            throughput=workload["batch"] * workload["per_item"] / steps["median"],
+            flagged=sum(bool(b["flags"]) for b in blocks) / len(blocks),
+        )
         gpu = [b["gpu"] for b in blocks if b.get("gpu")]
         if gpu:
-            out["gpu"] = {"utilization_pct": sum(g["utilization_pct"] for g in gpu) / len(gpu),
-                          "used_mb": max(g["used_mb"] for g in gpu)}
-    launches = [x for x in arm["launches"] if x.get("first_step_s") is not None and x["batch"] == workload["batch"]]
+            out["gpu"] = {
+                "utilization_pct": sum(g["utilization_pct"] for g in gpu) / len(gpu),
+                "used_mb": max(g["used_mb"] for g in gpu),
+            }
+    launches = [
+        x for x in arm["launches"] if x.get("first_step_s") is not None and x["batch"] == workload["batch"]
+    ]
     if launches:
-        chosen = [x for x in launches if x["threads"] == arm.get("threads") and x["flags"] == arm.get("flags")]
+        chosen = [
+            x for x in launches if x["threads"] == arm.get("threads") and x["flags"] == arm.get("flags")
+        ]
         last = (chosen or launches)[-1]
         out["cold"] = {k: last[k] for k in ("import_s", "build_s", "first_step_s")}
         out["cold"]["total_s"] = sum(out["cold"].values())
@@ -69,11 +82,21 @@ def summarise_workload(workload: dict, final: bool = False) -> Set[str]:
         result = statistics.judge(ratios, final=final or bool(arm["error"]))
         speedup, low, high = result.speedup()
         finite = math.isfinite(result.low)
-        workload["comparisons"].append({
-            "arm": arm["id"], "base": base["id"], "verdict": result.verdict, "decided": result.decided,
-            "rounds": result.rounds, "log_ratio": result.log_ratio, "speedup": speedup,
-            "low": low if finite else None, "high": high if finite else None, "level": result.level,
-            "memory_ratio": _ratio(arm, base, "peak_mb")})
+        workload["comparisons"].append(
+            {
+                "arm": arm["id"],
+                "base": base["id"],
+                "verdict": result.verdict,
+                "decided": result.decided,
+                "rounds": result.rounds,
+                "log_ratio": result.log_ratio,
+                "speedup": speedup,
+                "low": low if finite else None,
+                "high": high if finite else None,
+                "level": result.level,
+                "memory_ratio": _ratio(arm, base, "peak_mb"),
+            }
+        )
         if not result.decided:
             undecided.add(arm["id"])
     return undecided

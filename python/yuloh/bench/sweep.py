@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extras after the rounds: batch sweep to the knee or to the largest batch that fits, and the DataLoader trial."""
+"""Extras after the rounds: batch sweep to the knee or to the largest batch that fits, and the DataLoader
+trial."""
+
 from __future__ import annotations
 
 from statistics import median
@@ -14,9 +16,11 @@ KNEE = 1.05  # a doubling of the batch that brings less than this in throughput 
 SPARE = 0.85  # part of the available memory that a batch may take
 
 
-def measure_sweep(arm: Arm, request: dict, wanted: Union[str, List[int]], budget: Budget, end: float,
-                  timeout: float) -> Iterator[dict]:
-    """Rows {batch, step_s, throughput (samples/s), peak_mb, fits, knee}; each batch runs in its own process."""
+def measure_sweep(
+    arm: Arm, request: dict, wanted: Union[str, List[int]], budget: Budget, end: float, timeout: float
+) -> Iterator[dict]:
+    """Rows {batch, step_s, throughput (samples/s), peak_mb, fits, knee}; each batch runs in its own
+    process."""
     batches = wanted if isinstance(wanted, list) else [2**i for i in range(3, 16)]
     rows: List[dict] = []
     for batch in batches:
@@ -26,8 +30,14 @@ def measure_sweep(arm: Arm, request: dict, wanted: Union[str, List[int]], budget
         available = machine.memory_mb()["available"]
         need = predicted_peak(rows, batch)
         if available and need and need > SPARE * available:
-            yield {"arm": arm.label, "batch": batch, "fits": False, "estimated": True, "peak_mb": need,
-                   "reason": f"would need about {need:.0f} MB of {available:.0f} MB available"}
+            yield {
+                "arm": arm.label,
+                "batch": batch,
+                "fits": False,
+                "estimated": True,
+                "peak_mb": need,
+                "reason": f"would need about {need:.0f} MB of {available:.0f} MB available",
+            }
             return
         options = dict(request["options"], batch=batch, weights=None)
         try:
@@ -44,8 +54,16 @@ def measure_sweep(arm: Arm, request: dict, wanted: Union[str, List[int]], budget
         finally:
             worker.close()
         step = median(times)
-        row = {"arm": arm.label, "batch": batch, "fits": True, "estimated": False, "step_s": step,
-               "throughput": batch / step, "peak_mb": answer["peak_mb"], "knee": False}
+        row = {
+            "arm": arm.label,
+            "batch": batch,
+            "fits": True,
+            "estimated": False,
+            "step_s": step,
+            "throughput": batch / step,
+            "peak_mb": answer["peak_mb"],
+            "knee": False,
+        }
         past_knee = rows and row["throughput"] < KNEE * rows[-1]["throughput"]
         if past_knee and not any(r["knee"] for r in rows):
             rows[-1]["knee"] = True
@@ -56,7 +74,8 @@ def measure_sweep(arm: Arm, request: dict, wanted: Union[str, List[int]], budget
 
 
 def predicted_peak(rows: List[dict], batch: int):
-    """MB that a batch would need, from a straight line through the last two rows; None before there are two."""
+    """MB that a batch would need, from a straight line through the last two rows; None before there are
+    two."""
     if len(rows) < 2:
         return None
     a, b = rows[-2], rows[-1]
@@ -64,8 +83,9 @@ def predicted_peak(rows: List[dict], batch: int):
     return b["peak_mb"] + max(slope, 0.0) * (batch - b["batch"])
 
 
-def measure_loader(arm: Arm, worker_counts: List[int], archive: str, batch: int, budget: Budget, end: float,
-                   timeout: float) -> List[dict]:
+def measure_loader(
+    arm: Arm, worker_counts: List[int], archive: str, batch: int, budget: Budget, end: float, timeout: float
+) -> List[dict]:
     """Rows {workers, images_per_s, waiting share, cpus_used} of whole training loops fed by a DataLoader."""
     rows = []
     for count in worker_counts:
@@ -73,8 +93,15 @@ def measure_loader(arm: Arm, worker_counts: List[int], archive: str, batch: int,
         if budget.elapsed() + 2 * seconds > end or not budget.allows(2 * seconds):
             break
         answer = arm.worker.ask("loader", timeout=timeout, archive=archive, workers=count, seconds=seconds)
-        rows.append({"arm": arm.label, "workers": count, "batches": answer["batches"], "seconds": answer["seconds"],
-                     "images_per_s": answer["batches"] * batch / answer["seconds"],
-                     "waiting": answer["waiting_s"] / answer["seconds"],
-                     "cpus_used": answer["cpu_s"] / answer["seconds"]})
+        rows.append(
+            {
+                "arm": arm.label,
+                "workers": count,
+                "batches": answer["batches"],
+                "seconds": answer["seconds"],
+                "images_per_s": answer["batches"] * batch / answer["seconds"],
+                "waiting": answer["waiting_s"] / answer["seconds"],
+                "cpus_used": answer["cpu_s"] / answer["seconds"],
+            }
+        )
     return rows

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches the machine while blocks run and says what disturbed them: other processes, stolen time, clock changes."""
+"""Watches the machine while blocks run and says what disturbed them: other processes, stolen time, clock
+changes."""
+
 from __future__ import annotations
 
 import threading
@@ -27,7 +29,8 @@ class Watch:
         return {"busy": machine.busy_seconds(), "t": time.monotonic()}
 
     def after(self, start: dict, own_cpu_s: float) -> Dict[str, object]:
-        """others_cpus, steal_cpus (mean CPUs during the block), flags, and the GPU's use where there is one."""
+        """others_cpus, steal_cpus (mean CPUs during the block), flags, and the GPU's use where there is
+        one."""
         wall = max(time.monotonic() - start["t"], 1e-9)
         now, out = machine.busy_seconds(), {"flags": []}
         if now and start["busy"]:
@@ -84,7 +87,10 @@ class _GpuSampler(threading.Thread):
         rows = [r for r in self._rows if r[0] >= start and r[1] is not None]
         if not rows:
             return None
-        return {"utilization_pct": sum(r[1] for r in rows) / len(rows), "used_mb": max(r[2] or 0 for r in rows)}
+        return {
+            "utilization_pct": sum(r[1] for r in rows) / len(rows),
+            "used_mb": max(r[2] or 0 for r in rows),
+        }
 
     def stop(self) -> None:
         self._end.set()

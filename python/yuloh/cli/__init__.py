@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `yuloh` command: `run`, `bench`, `report`, `doctor`.
 
-Each command is a module of this package with `add(subparsers)`, which declares its options and names the function
-that carries it out; COMMANDS lists the modules, so a further command is one file and one word here. A command's
-function returns the exit status. Mistakes of the user end in one line on standard error and status 2.
+Each command is a module of this package with `add(subparsers)`, which declares its options and names the
+function that carries it out; COMMANDS lists the modules, so a further command is one file and one word here.
+A command's function returns the exit status. Mistakes of the user end in one line on standard error and
+status 2.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,7 +18,9 @@ COMMANDS = ("run", "bench", "report", "doctor")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="yuloh", description="Yuloh, a deep-learning system that speaks Paddle.")
+    parser = argparse.ArgumentParser(
+        prog="yuloh", description="Yuloh, a deep-learning system that speaks Paddle."
+    )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:
@@ -30,9 +34,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     if args.version:
-        import yuloh
-
-        print(f"yuloh {yuloh.__version__}")
+        print(f"yuloh {own_version()}")
         return 0
     if not args.command:
         parser.print_help()
@@ -53,9 +55,23 @@ def main(argv: Optional[List[str]] = None) -> int:
     except OSError as error:
         if args.command == "run":
             raise
-        print(f"yuloh {args.command}: {error.strerror or error}: {error.filename or ''}. Hint: check the path, the "
-              "permissions and the free space there.", file=sys.stderr)
+        print(
+            f"yuloh {args.command}: {error.strerror or error}: {error.filename or ''}. Hint: check "
+            "the path, the "
+            "permissions and the free space there.",
+            file=sys.stderr,
+        )
         return 2
+
+
+def own_version() -> str:
+    """Version of the product itself; yuloh.__version__ is the Paddle API's that scripts ask for."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("yuloh")
+    except PackageNotFoundError:
+        return "(source tree, not installed)"
 
 
 class MissingExtra(ImportError):
@@ -67,5 +83,7 @@ def need(library: str, extra: str):
     try:
         return importlib.import_module(library)
     except ImportError as error:
-        raise MissingExtra(f"needs the library {library!r}, which is not installed ({error}). "
-                           f"Hint: pip install 'yuloh[{extra}]'") from None
+        raise MissingExtra(
+            f"needs the library {library!r}, which is not installed ({error}). "
+            f"Hint: pip install 'yuloh[{extra}]'"
+        ) from None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m yuloh.cli` is the `yuloh` command of that very Python."""
+
 import sys
 
 from . import main

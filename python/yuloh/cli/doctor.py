@@ -3,6 +3,7 @@
 
 Reads /proc and /sys only; works in containers, and works (and says so) when the core itself does not load.
 """
+
 from __future__ import annotations
 
 import ctypes.util
@@ -37,17 +38,34 @@ def check_core() -> List[Finding]:
 
         core = importlib.import_module("yuloh._core")
     except ImportError as error:
-        return [Finding("core", f"yuloh._core does not load: {error}", "problem",
-                        "build and install the package: pip install . (or make bench) in the repository")]
+        return [
+            Finding(
+                "core",
+                f"yuloh._core does not load: {error}",
+                "problem",
+                "build and install the package: pip install . (or make bench) in the repository",
+            )
+        ]
     found = [Finding("core", f"yuloh {getattr(yuloh, '__version__', '?')}, {getattr(core, '__file__', '?')}")]
-    libraries = sorted({line.split()[-1] for line in (machine.read("/proc/self/maps") or "").splitlines()
-                        if any(n in line for n in ("libdnnl", "libgomp", "libomp", "libiomp"))})
+    libraries = sorted(
+        {
+            line.split()[-1]
+            for line in (machine.read("/proc/self/maps") or "").splitlines()
+            if any(n in line for n in ("libdnnl", "libgomp", "libomp", "libiomp"))
+        }
+    )
     for path in libraries:
         found.append(Finding("library", os.path.realpath(path)))
     openmp = [p for p in libraries if "dnnl" not in p]
     if len(openmp) > 1:
-        found.append(Finding("library", f"{len(openmp)} OpenMP runtimes are loaded into one process", "problem",
-                             "keep one: two teams fight for the same CPUs; remove the package that brings the other"))
+        found.append(
+            Finding(
+                "library",
+                f"{len(openmp)} OpenMP runtimes are loaded into one process",
+                "problem",
+                "keep one: two teams fight for the same CPUs; remove the package that brings the other",
+            )
+        )
     return found
 
 
@@ -62,8 +80,14 @@ def check_cpu() -> List[Finding]:
     elif "asimd" in have:
         level = "NEON"
     else:
-        return found + [Finding("cpu", "neither AVX2 nor NEON: portable code is used", "problem",
-                                "use a CPU of 2013 or later; in a virtual machine, pass the host CPU through")]
+        return found + [
+            Finding(
+                "cpu",
+                "neither AVX2 nor NEON: portable code is used",
+                "problem",
+                "use a CPU of 2013 or later; in a virtual machine, pass the host CPU through",
+            )
+        ]
     found.append(Finding("cpu", f"vector code: {level} ({' '.join(have)})"))
     if not {"avx512_bf16", "amx_bf16", "bf16"} & set(have):
         found.append(Finding("cpu", "no bfloat16 instructions: bf16 saves memory here, hardly time", "note"))
@@ -76,28 +100,57 @@ def check_cpu() -> List[Finding]:
 def check_threads() -> List[Finding]:
     total, mine, quota = os.cpu_count() or 1, len(machine.cpus()), machine.cgroup_quota()
     chosen = machine.usable_threads()
-    why = [f"{total} CPUs", f"affinity allows {mine}", "no cgroup quota" if quota is None else f"quota {quota:g} CPUs"]
+    why = [
+        f"{total} CPUs",
+        f"affinity allows {mine}",
+        "no cgroup quota" if quota is None else f"quota {quota:g} CPUs",
+    ]
     found = [Finding("threads", f"{chosen} = min(affinity, quota): " + ", ".join(why))]
     if quota is not None and quota < 1:
-        found.append(Finding("threads", f"the container may use only {quota:g} of a CPU", "problem",
-                             "raise the quota (docker run --cpus=2; resources.limits.cpu in Kubernetes)"))
+        found.append(
+            Finding(
+                "threads",
+                f"the container may use only {quota:g} of a CPU",
+                "problem",
+                "raise the quota (docker run --cpus=2; resources.limits.cpu in Kubernetes)",
+            )
+        )
     elif quota is not None and quota != int(quota):
-        found.append(Finding("threads", f"the quota of {quota:g} CPUs is not whole: {chosen} threads leave some unused",
-                             "note"))
+        found.append(
+            Finding(
+                "threads",
+                f"the quota of {quota:g} CPUs is not whole: {chosen} threads leave some unused",
+                "note",
+            )
+        )
     bound = [n for n in ("OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY") if os.environ.get(n)]
     if bound:
-        found.append(Finding("threads", f"{' '.join(bound)} set: the main thread is bound to one CPU, and loaders with it",
-                             "problem", f"unset {' '.join(bound)}; Yuloh binds its own team"))
+        found.append(
+            Finding(
+                "threads",
+                f"{' '.join(bound)} set: the main thread is bound to one CPU, and loaders with it",
+                "problem",
+                f"unset {' '.join(bound)}; Yuloh binds its own team",
+            )
+        )
     for name in ("OMP_NUM_THREADS", "YULOH_NUM_THREADS"):
         if os.environ.get(name, "").isdigit() and int(os.environ[name]) != chosen:
-            found.append(Finding("threads", f"{name}={os.environ[name]} asks for another number than {chosen}", "note"))
+            found.append(
+                Finding("threads", f"{name}={os.environ[name]} asks for another number than {chosen}", "note")
+            )
     load = os.getloadavg()[0]
     if load > 0.5 * chosen + 0.5:
         found.append(Finding("threads", f"load average {load:.1f}: others are using the CPUs", "note"))
     governor = machine.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor == "powersave" and machine.read("/sys/devices/system/cpu/intel_pstate/status") != "active":
-        found.append(Finding("threads", "the CPU governor is powersave: the clock stays low", "problem",
-                             "cpupower frequency-set -g performance"))
+        found.append(
+            Finding(
+                "threads",
+                "the CPU governor is powersave: the clock stays low",
+                "problem",
+                "cpupower frequency-set -g performance",
+            )
+        )
     return found
 
 
@@ -107,18 +160,36 @@ def check_memory(statvfs: Callable = os.statvfs) -> List[Finding]:
     if memory["total"]:
         found.append(Finding("memory", f"{memory['available']:.0f} MB available of {memory['total']:.0f} MB"))
         if memory["available"] < MIN_MEMORY_MB:
-            found.append(Finding("memory", f"less than {MIN_MEMORY_MB} MB available", "problem",
-                                 "close other programs or train with a smaller batch (yuloh bench --batch 16)"))
+            found.append(
+                Finding(
+                    "memory",
+                    f"less than {MIN_MEMORY_MB} MB available",
+                    "problem",
+                    "close other programs or train with a smaller batch (yuloh bench --batch 16)",
+                )
+            )
     try:
         shm = statvfs("/dev/shm")
         size, free = shm.f_blocks * shm.f_frsize / 2**20, shm.f_bavail * shm.f_frsize / 2**20
         found.append(Finding("shared memory", f"/dev/shm: {free:.0f} MB free of {size:.0f} MB"))
         if size < MIN_SHM_MB:
-            found.append(Finding("shared memory", f"/dev/shm is too small ({size:.0f} MB) for DataLoader workers", "problem",
-                                 "docker run --shm-size=2g, or DataLoader(use_shared_memory=False)"))
+            found.append(
+                Finding(
+                    "shared memory",
+                    f"/dev/shm is too small ({size:.0f} MB) for DataLoader workers",
+                    "problem",
+                    "docker run --shm-size=2g, or DataLoader(use_shared_memory=False)",
+                )
+            )
         elif free < MIN_SHM_MB:
-            found.append(Finding("shared memory", f"/dev/shm is nearly full ({free:.0f} MB free)", "problem",
-                                 "remove what dead programs left: ls -l /dev/shm"))
+            found.append(
+                Finding(
+                    "shared memory",
+                    f"/dev/shm is nearly full ({free:.0f} MB free)",
+                    "problem",
+                    "remove what dead programs left: ls -l /dev/shm",
+                )
+            )
     except OSError:
         found.append(Finding("shared memory", "no /dev/shm: loaders copy through pipes", "note"))
     return found
@@ -128,15 +199,27 @@ def check_disk(usage: Callable = shutil.disk_usage) -> List[Finding]:
     try:
         folder = environments.cache_folder()
     except OSError as error:
-        return [Finding("cache", f"cannot make the cache folder: {error}", "problem",
-                        "set YULOH_CACHE to a folder that you may write")]
+        return [
+            Finding(
+                "cache",
+                f"cannot make the cache folder: {error}",
+                "problem",
+                "set YULOH_CACHE to a folder that you may write",
+            )
+        ]
     free = usage(folder).free / 2**20
     found = [Finding("cache", f"{folder}, {free:.0f} MB free")]
     if not os.access(folder, os.W_OK):
         found.append(Finding("cache", f"{folder} is not writable", "problem", "chown it, or set YULOH_CACHE"))
     if free < MIN_DISK_MB:
-        found.append(Finding("cache", f"only {free:.0f} MB free there: environments of contenders will not fit", "problem",
-                             "free some space, or set YULOH_CACHE to another disk"))
+        found.append(
+            Finding(
+                "cache",
+                f"only {free:.0f} MB free there: environments of contenders will not fit",
+                "problem",
+                "free some space, or set YULOH_CACHE to another disk",
+            )
+        )
     return found
 
 
@@ -149,8 +232,14 @@ def check_python() -> List[Finding]:
         found.append(Finding("python", f"NumPy does not load: {error}", "problem", "pip install numpy"))
     missing = [m for m in ("matplotlib", "jinja2", "rich") if importlib.util.find_spec(m) is None]
     if missing:
-        found.append(Finding("python", f"{', '.join(missing)} not installed: reports without pictures or pages", "note",
-                             "pip install 'yuloh[report]'"))
+        found.append(
+            Finding(
+                "python",
+                f"{', '.join(missing)} not installed: reports without pictures or pages",
+                "note",
+                "pip install 'yuloh[report]'",
+            )
+        )
     for name in ("PYTHONPATH", "LD_PRELOAD"):
         if os.environ.get(name):
             found.append(Finding("python", f"{name} is set: {os.environ[name]}", "note"))
@@ -161,17 +250,30 @@ def check_devices(gpus: Callable = machine.gpus) -> List[Finding]:
     found = [Finding("device", f"cpu: {machine.usable_threads()} threads")]
     cards = gpus()
     for i, card in enumerate(cards):
-        found.append(Finding("device", f"gpu:{i}: {card['name']}, {card['memory_mb']:.0f} MB, driver {card['driver']}"))
+        found.append(
+            Finding("device", f"gpu:{i}: {card['name']}, {card['memory_mb']:.0f} MB, driver {card['driver']}")
+        )
     if not cards:
         if shutil.which("nvidia-smi"):
-            found.append(Finding("device", "nvidia-smi is here but reports no card", "problem",
-                                 "check the driver (nvidia-smi) and, in a container, docker run --gpus all"))
+            found.append(
+                Finding(
+                    "device",
+                    "nvidia-smi is here but reports no card",
+                    "problem",
+                    "check the driver (nvidia-smi) and, in a container, docker run --gpus all",
+                )
+            )
         else:
             found.append(Finding("device", "no NVIDIA GPU", "ok"))
     if ctypes.util.find_library("OpenCL"):
         vendors = sorted(os.listdir("/etc/OpenCL/vendors")) if os.path.isdir("/etc/OpenCL/vendors") else []
-        found.append(Finding("device", "OpenCL: " + (", ".join(v.replace(".icd", "") for v in vendors) or
-                                                     "loader without any driver")))
+        found.append(
+            Finding(
+                "device",
+                "OpenCL: "
+                + (", ".join(v.replace(".icd", "") for v in vendors) or "loader without any driver"),
+            )
+        )
     return found
 
 
@@ -185,7 +287,9 @@ def examine(checks=CHECKS) -> List[Finding]:
         try:
             found += check()
         except Exception as error:  # a broken /proc must not hide the other checks
-            found.append(Finding(check.__name__.replace("check_", ""), f"could not be examined: {error!r}", "note"))
+            found.append(
+                Finding(check.__name__.replace("check_", ""), f"could not be examined: {error!r}", "note")
+            )
     return found
 
 
@@ -202,8 +306,11 @@ def show(found: List[Finding], color: Optional[bool] = None) -> str:
         tint = paint[f.level]
         lines.append(f"{tint}{MARK[f.level]}{end if tint else ''}{f.topic:14} {f.text}{fix}")
     problems = sum(f.level == "problem" for f in found)
-    lines.append("No problem found." if not problems else
-                 f"{problems} problem{'s' if problems > 1 else ''} found; the fix stands after each arrow.")
+    lines.append(
+        "No problem found."
+        if not problems
+        else f"{problems} problem{'s' if problems > 1 else ''} found; the fix stands after each arrow."
+    )
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of `yuloh bench` on a terminal (rich, if installed) or as plain lines in a log."""
+
 from __future__ import annotations
 
 import sys
@@ -35,9 +36,14 @@ class RichProgress(Progress):
 
     def __init__(self, rich_progress, console):
         self._bar = rich_progress.Progress(
-            rich_progress.SpinnerColumn(), rich_progress.BarColumn(bar_width=28, complete_style="cyan"),
-            rich_progress.TaskProgressColumn(), rich_progress.TimeElapsedColumn(),
-            rich_progress.TextColumn("{task.description}"), console=console, transient=True)
+            rich_progress.SpinnerColumn(),
+            rich_progress.BarColumn(bar_width=28, complete_style="cyan"),
+            rich_progress.TaskProgressColumn(),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+        )
         self._task = self._bar.add_task("starting", total=1.0)
 
     def say(self, text: str) -> None:

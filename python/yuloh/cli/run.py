@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`yuloh run script.py`: a script written for `import paddle` runs on Yuloh, unchanged.
 
-`install()` puts a finder in front of Python's own: `paddle` and every `paddle.x.y` *are* the modules `yuloh` and
-`yuloh.x.y` (the same objects, so isinstance and monkey-patching hold across both names).
+`install()` puts a finder in front of Python's own: `paddle` and every `paddle.x.y` *are* the modules `yuloh`
+and `yuloh.x.y` (the same objects, so isinstance and monkey-patching hold across both names).
 """
+
 from __future__ import annotations
 
 import importlib
@@ -24,7 +25,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec):
-        name = "yuloh" + spec.name[len("paddle"):]
+        name = "yuloh" + spec.name[len("paddle") :]
         module = _module(name, spec.name)
         spec.loader_state = (module.__spec__, getattr(module, "__loader__", None))
         return module
@@ -53,8 +54,10 @@ def install() -> None:
 
     held = sys.modules.get("paddle")
     if held is not None and held is not yuloh:
-        raise ImportError("run: PaddlePaddle itself is loaded already; expected a fresh process. "
-                          "Hint: call install() before anything imports paddle.")
+        raise ImportError(
+            "run: PaddlePaddle itself is loaded already; expected a fresh process. "
+            "Hint: call install() before anything imports paddle."
+        )
     if not any(isinstance(finder, _Alias) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Alias())
 
@@ -96,7 +99,11 @@ def _guarded(body, own_frames: int) -> int:
         for _ in range(own_frames):
             trace = trace.tb_next if trace is not None and trace.tb_next is not None else trace
         # A SyntaxError of the script has no frame of its own: nothing of ours should show then.
-        if isinstance(error, SyntaxError) and trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        if (
+            isinstance(error, SyntaxError)
+            and trace is not None
+            and trace.tb_frame.f_code.co_filename == __file__
+        ):
             trace = None
         error = error.with_traceback(trace)
         sys.excepthook(type(error), error, trace)
@@ -106,8 +113,10 @@ def _guarded(body, own_frames: int) -> int:
 def carry_out(args) -> int:
     if args.data:
         if args.data not in ("auto", "synthetic") and not os.path.exists(args.data):
-            raise SystemExit(f"yuloh run: no such data file, got {args.data!r}; expected auto, synthetic or a path. "
-                             "Hint: --data synthetic needs no file.")
+            raise SystemExit(
+                f"yuloh run: no such data file, got {args.data!r}; expected auto, synthetic or a path. "
+                "Hint: --data synthetic needs no file."
+            )
         os.environ["YULOH_DATA"] = args.data
     if args.fusion:
         os.environ["FLAGS_fusion"] = "1" if args.fusion == "on" else "0"
@@ -119,8 +128,12 @@ def carry_out(args) -> int:
     if args.module:
         return run_module(args.script, args.args)
     if not os.path.isfile(args.script):
-        print(f"yuloh run: no such script, got {args.script!r}; expected a Python file. Hint: options of yuloh come "
-              "before the script, the script's own after it.", file=sys.stderr)
+        print(
+            f"yuloh run: no such script, got {args.script!r}; expected a Python file. Hint: options "
+            "of yuloh come "
+            "before the script, the script's own after it.",
+            file=sys.stderr,
+        )
         return 2
     return run_script(args.script, args.args)
 
@@ -128,12 +141,21 @@ def carry_out(args) -> int:
 def add(commands) -> None:
     import argparse
 
-    p = commands.add_parser("run", help="run a script written for `import paddle` on Yuloh", description=__doc__,
-                            formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--data", metavar="auto|synthetic|FILE",
-                   help="where paddle.vision.datasets take their data: synthetic makes a learnable set in the same "
-                   "file format (default: the archive in the cache, or a download)")
-    p.add_argument("--threads", type=int, metavar="N", help="threads to compute with (default: all usable CPUs)")
+    p = commands.add_parser(
+        "run",
+        help="run a script written for `import paddle` on Yuloh",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument(
+        "--data",
+        metavar="auto|synthetic|FILE",
+        help="where paddle.vision.datasets take their data: synthetic makes a learnable set in the same "
+        "file format (default: the archive in the cache, or a download)",
+    )
+    p.add_argument(
+        "--threads", type=int, metavar="N", help="threads to compute with (default: all usable CPUs)"
+    )
     p.add_argument("--fusion", choices=("on", "off"), help="operator fusion (default: on)")
     p.add_argument("-m", dest="module", action="store_true", help="script is a module name, as in python -m")
     p.add_argument("script")

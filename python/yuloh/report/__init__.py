@@ -6,18 +6,22 @@
 
 `make_report` is the one entry. jinja2 and matplotlib are wanted only here (extra `report`).
 """
+
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Dict, Optional, Sequence
 
 
-def make_report(results, out, cost: Optional[dict] = None, languages: Sequence[str] = ("en", "zh")) -> Dict[str, Path]:
+def make_report(
+    results, out, cost: Optional[dict] = None, languages: Sequence[str] = ("en", "zh")
+) -> Dict[str, Path]:
     """Writes report.html, report.md, report.zh.md and the pictures into folder `out`; returns {kind: path}.
 
-    results: path of results.json or of its folder. cost: parameters of the cost section (see summary.COST_DEFAULTS).
-    languages: "en", "zh" or both; the first one opens. Raises ValueError for a file that is no results.json,
-    ImportError naming the extra when jinja2 or matplotlib is missing, OSError when `out` cannot be written.
+    results: path of results.json or of its folder. cost: parameters of the cost section (see
+    summary.COST_DEFAULTS). languages: "en", "zh" or both; the first one opens. Raises ValueError for a file
+    that is no results.json, ImportError naming the extra when jinja2 or matplotlib is missing, OSError when
+    `out` cannot be written.
     """
     from ..bench.results import load, write_atomically
     from ..bench.summarise import summarise_workload

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PNG pictures of the report: comparison bars, loss curves, batch sweep, memory.
 
-File names: comparison.png, loss_comparison.png, batch_sweep.png, memory.png; a second workload adds -NAME, Chinese
-pictures add .zh. Chinese text needs a CJK font; where there is none the English pictures serve both languages.
+File names: comparison.png, loss_comparison.png, batch_sweep.png, memory.png; a second workload adds -NAME,
+Chinese pictures add .zh. Chinese text needs a CJK font; where there is none the English pictures serve both
+languages.
 """
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,8 +14,19 @@ from typing import Dict, Optional, Sequence
 from . import text
 
 PALETTE = ("#0f766e", "#4f46e5", "#d97706", "#be123c", "#0284c7", "#7c3aed", "#4d7c0f", "#475569")
-CJK = ("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
-       "Microsoft YaHei", "PingFang SC", "SimHei", "Hiragino Sans GB", "Droid Sans Fallback", "AR PL UMing CN")
+CJK = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "SimHei",
+    "Hiragino Sans GB",
+    "Droid Sans Fallback",
+    "AR PL UMing CN",
+)
 INK, FAINT = "#1f2937", "#cbd5e1"
 
 
@@ -49,12 +62,28 @@ def draw_all(record: dict, out: Path, languages: Sequence[str]) -> Dict[str, Dic
 
 def _style(font: Optional[str]):
     matplotlib = _matplotlib()
-    return matplotlib.rc_context({
-        "font.family": [font, "DejaVu Sans"] if font else ["DejaVu Sans"], "font.size": 9.5, "text.color": INK,
-        "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": INK, "ytick.color": INK, "axes.grid": True,
-        "grid.color": "#eef2f6", "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-        "figure.dpi": 200, "savefig.facecolor": "white", "axes.titlesize": 10.5, "axes.titleweight": "bold",
-        "axes.titlelocation": "left", "legend.frameon": False})
+    return matplotlib.rc_context(
+        {
+            "font.family": [font, "DejaVu Sans"] if font else ["DejaVu Sans"],
+            "font.size": 9.5,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": FAINT,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.grid": True,
+            "grid.color": "#eef2f6",
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.dpi": 200,
+            "savefig.facecolor": "white",
+            "axes.titlesize": 10.5,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "legend.frameon": False,
+        }
+    )
 
 
 def colors(workload: dict) -> Dict[str, str]:
@@ -102,9 +131,18 @@ def _bars(workload, measured, name, language):
     steps = [a["summary"]["step_s"] for a in measured]
     scale, unit = (1e3, "ms") if max(s["median"] for s in steps) < 1 else (1, "s")
     values = [s["median"] * scale for s in steps]
-    spread = [[(s["median"] - s["q1"]) * scale for s in steps], [(s["q3"] - s["median"]) * scale for s in steps]]
-    axes.barh(range(len(values)), values, xerr=spread, height=0.62, color=[tint[a["id"]] for a in measured],
-              error_kw={"ecolor": INK, "elinewidth": 1})
+    spread = [
+        [(s["median"] - s["q1"]) * scale for s in steps],
+        [(s["q3"] - s["median"]) * scale for s in steps],
+    ]
+    axes.barh(
+        range(len(values)),
+        values,
+        xerr=spread,
+        height=0.62,
+        color=[tint[a["id"]] for a in measured],
+        error_kw={"ecolor": INK, "elinewidth": 1},
+    )
     axes.set_yticks(range(len(values)), [a[name] for a in measured])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -133,8 +171,14 @@ def _loss(workload, name, language):
     styles = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (7, 2, 2, 2)))
     for i, arm in enumerate(a for a in workload["arms"] if len(a["losses"]) > 1):
         values = [float("nan") if v is None else v for v in arm["losses"]]
-        axes.plot(range(1, len(values) + 1), values, color=tint[arm["id"]], linestyle=styles[i % len(styles)],
-                  linewidth=1.5, label=arm[name])
+        axes.plot(
+            range(1, len(values) + 1),
+            values,
+            color=tint[arm["id"]],
+            linestyle=styles[i % len(styles)],
+            linewidth=1.5,
+            label=arm[name],
+        )
     axes.set_xlabel("步" if language == "zh" else "Step")
     axes.set_ylabel("损失" if language == "zh" else "Loss")
     axes.set_ylim(bottom=0)
@@ -146,20 +190,38 @@ def _sweep(workload, language):
     figure, axes = _figure()
     rows = [r for r in workload["sweep"] if r["fits"]]
     place = range(len(rows))
-    axes.plot(place, [r["throughput"] * workload["per_item"] for r in rows], "o-", color=PALETTE[0],
-              label=text.word(workload["unit"], language))
+    axes.plot(
+        place,
+        [r["throughput"] * workload["per_item"] for r in rows],
+        "o-",
+        color=PALETTE[0],
+        label=text.word(workload["unit"], language),
+    )
     knee = next((i for i, r in enumerate(rows) if r["knee"]), None)
     if knee is not None:
         y = rows[knee]["throughput"] * workload["per_item"]
-        axes.annotate(text.word("knee", language), (knee, y), (0, -22), textcoords="offset points", ha="center",
-                      fontsize=8.5, arrowprops={"arrowstyle": "-", "color": INK})
+        axes.annotate(
+            text.word("knee", language),
+            (knee, y),
+            (0, -22),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8.5,
+            arrowprops={"arrowstyle": "-", "color": INK},
+        )
     axes.set_xticks(list(place), [str(r["batch"]) for r in rows])
     axes.set_xlabel(text.word("batch", language))
     axes.set_ylabel(text.word(workload["unit"], language))
     axes.set_ylim(bottom=0)
     other = axes.twinx()
-    other.plot(place, [r["peak_mb"] for r in rows], "s--", color=PALETTE[2], markersize=4,
-               label=text.word("memory", language))
+    other.plot(
+        place,
+        [r["peak_mb"] for r in rows],
+        "s--",
+        color=PALETTE[2],
+        markersize=4,
+        label=text.word("memory", language),
+    )
     other.set_ylabel("MB")
     other.set_ylim(bottom=0)
     other.grid(False)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every contender gets alike: the same batches and the same initial weights, in NumPy only.
 
-This file and its neighbours run inside the contender's own Python, which has no Yuloh: import nothing of ours here.
+This file and its neighbours run inside the contender's own Python, which has no Yuloh: import nothing of ours
+here.
 """
+
 import zlib
 
 import numpy as np
@@ -13,8 +15,9 @@ POOL = 16  # batches kept ready; the training loop goes round them
 def batches(kind, batch, seed=0, images=None, pool=POOL):
     """List of (input, label) arrays of one kind: "cifar100", "digits", "tokens" or "sequences".
 
-    cifar100: float32 [batch, 3, 32, 32] normalised to about [-1, 1], int64 [batch]; needs `images`, an .npz file
-    with images uint8 [n, 3, 32, 32] and labels int64 [n]. The other kinds are drawn from the seed and can be learnt.
+    cifar100: float32 [batch, 3, 32, 32] normalised to about [-1, 1], int64 [batch]; needs `images`, an .npz
+    file with images uint8 [n, 3, 32, 32] and labels int64 [n]. The other kinds are drawn from the seed and
+    can be learnt.
     """
     rng = np.random.default_rng([seed, zlib.crc32(kind.encode())])
     if kind == "cifar100":
@@ -34,17 +37,25 @@ def batches(kind, batch, seed=0, images=None, pool=POOL):
         x, y = walk[:, :-1], walk[:, 1:]
     elif kind == "sequences":  # [batch, 64] tokens of 1000; ten classes, told by which tokens are frequent
         y = rng.integers(0, 10, pool * batch)
-        x = np.where(rng.random((len(y), 64)) < 0.3, y[:, None] * 100 + rng.integers(0, 20, (len(y), 64)),
-                     rng.integers(0, 1000, (len(y), 64)))
+        x = np.where(
+            rng.random((len(y), 64)) < 0.3,
+            y[:, None] * 100 + rng.integers(0, 20, (len(y), 64)),
+            rng.integers(0, 1000, (len(y), 64)),
+        )
     else:
-        raise ValueError(f"batches: unknown kind, got {kind!r}; expected cifar100, digits, tokens or sequences.")
+        raise ValueError(
+            f"batches: unknown kind, got {kind!r}; expected cifar100, digits, tokens or sequences."
+        )
     dtype = np.int64 if x.dtype.kind == "i" else np.float32
-    return [(np.ascontiguousarray(x[i:i + batch], dtype), np.ascontiguousarray(y[i:i + batch], np.int64))
-            for i in range(0, pool * batch, batch)]
+    return [
+        (np.ascontiguousarray(x[i : i + batch], dtype), np.ascontiguousarray(y[i : i + batch], np.int64))
+        for i in range(0, pool * batch, batch)
+    ]
 
 
 def initial_weight(name, shape, seed=0):
-    """float32 start value of a parameter from its (Paddle) name, shape and the seed: the same in every framework."""
+    """float32 start value of a parameter from its (Paddle) name, shape and the seed: the same in every
+    framework."""
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     if "weight_ih" in name or "weight_hh" in name:
         bound = (4.0 / shape[0]) ** 0.5
@@ -60,8 +71,8 @@ def initial_weight(name, shape, seed=0):
 def exchange_weights(path, shapes, seed=0):
     """Weights {name: float32 array} of a model with these {name: shape}, by way of the .npz file at path.
 
-    The first contender writes the file from the seed, later ones must ask for exactly the same names and shapes.
-    Without a path the weights are made from the seed alone.
+    The first contender writes the file from the seed, later ones must ask for exactly the same names and
+    shapes. Without a path the weights are made from the seed alone.
     """
     import os
 
@@ -72,8 +83,10 @@ def exchange_weights(path, shapes, seed=0):
         got = {name: a.shape for name, a in held.items()}
         if got != shapes:
             odd = sorted(n for n in set(got) | set(shapes) if got.get(n) != shapes.get(n))
-            raise ValueError(f"exchange_weights: the models differ in {len(odd)} parameters, first {odd[0]!r}: "
-                             f"got shape {shapes.get(odd[0])}; expected {got.get(odd[0])}.")
+            raise ValueError(
+                f"exchange_weights: the models differ in {len(odd)} parameters, first {odd[0]!r}: "
+                f"got shape {shapes.get(odd[0])}; expected {got.get(odd[0])}."
+            )
         return held
     made = {name: initial_weight(name, shape, seed) for name, shape in shapes.items()}
     if path:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training loop of the built-in workloads in Paddle's API: runs on Yuloh and on PaddlePaddle unchanged.
 
-`Training` is what the performance test drives; `main` is the plain script: 100 steps, total and mean step time.
+`Training` is what the performance test drives; `main` is the plain script: 100 steps, total and mean step
+time.
 """
+
 import argparse
 import contextlib
 import time
@@ -17,14 +19,18 @@ class Training:
     def __init__(self, net, loss, data, options):
         self.net, self.loss, self.options = net, loss, options
         named = [(name, p) for name, p in net.named_parameters() if not p.stop_gradient]
-        start = exchange_weights(options.get("weights"), {name: p.shape for name, p in named}, options["seed"])
+        start = exchange_weights(
+            options.get("weights"), {name: p.shape for name, p in named}, options["seed"]
+        )
         for name, p in named:
             p.set_value(start[name])
         self.parameters = [p for _, p in named]
         self.parameter_count = sum(a.size for a in start.values())
         del start
         self.watched = min(self.parameters, key=lambda p: int(p.size))
-        self.optimizer = paddle.optimizer.Adam(learning_rate=options["learning_rate"], parameters=self.parameters)
+        self.optimizer = paddle.optimizer.Adam(
+            learning_rate=options["learning_rate"], parameters=self.parameters
+        )
         self.batches = [(paddle.to_tensor(x), paddle.to_tensor(y)) for x, y in data]
         self.cast = contextlib.nullcontext
         if options["precision"] == "bf16":
@@ -53,10 +59,17 @@ class Training:
         from paddle.vision import datasets, transforms as T
 
         transform = T.Compose([T.Transpose(), T.Normalize([127.5] * 3, [127.5] * 3, data_format="CHW")])
-        data = datasets.Cifar100(data_file=archive, mode="train", transform=transform, download=False,
-                                 backend="cv2")
-        return paddle.io.DataLoader(data, batch_size=self.options["batch"], shuffle=True, drop_last=True,
-                                    num_workers=workers, use_shared_memory=True)
+        data = datasets.Cifar100(
+            data_file=archive, mode="train", transform=transform, download=False, backend="cv2"
+        )
+        return paddle.io.DataLoader(
+            data,
+            batch_size=self.options["batch"],
+            shuffle=True,
+            drop_last=True,
+            num_workers=workers,
+            use_shared_memory=True,
+        )
 
     def from_loader(self, item):
         x, y = item
@@ -69,8 +82,9 @@ def start(make_model, loss, kind, options):
     paddle.seed(options["seed"])
     if options.get("flags"):
         paddle.set_flags(options["flags"])
-    return Training(make_model(), loss, batches(kind, options["batch"], options["seed"], options.get("images")),
-                    options)
+    return Training(
+        make_model(), loss, batches(kind, options["batch"], options["seed"], options.get("images")), options
+    )
 
 
 def main(build, batch):
@@ -90,4 +104,7 @@ def main(build, batch):
         loss = training.step()
     last = training.read(loss)
     total = time.time() - begin
-    print(f"{args.steps} steps in {total:.3f} s, mean step {total / args.steps * 1000:.2f} ms, last loss {last:.4f}")
+    print(
+        f"{args.steps} steps in {total:.3f} s, mean step {total / args.steps * 1000:.2f} ms, last "
+        f"loss {last:.4f}"
+    )

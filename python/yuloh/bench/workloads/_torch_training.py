@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch twin of _paddle_training.py: same batches, same start weights, same optimiser, same reads.
 
-Parameters carry Paddle's names; a Linear weight is [in, out] there and [out, in] here, so it is transposed on the way.
+Parameters carry Paddle's names; a Linear weight is [in, out] there and [out, in] here, so it is transposed on
+the way.
 """
+
 import contextlib
 
 import numpy as np
@@ -63,8 +65,13 @@ class Training:
         return float(loss)
 
     def loader(self, archive, workers):
-        return torch.utils.data.DataLoader(_Archive(archive), batch_size=self.options["batch"], shuffle=True,
-                                           drop_last=True, num_workers=workers)
+        return torch.utils.data.DataLoader(
+            _Archive(archive),
+            batch_size=self.options["batch"],
+            shuffle=True,
+            drop_last=True,
+            num_workers=workers,
+        )
 
     def from_loader(self, item):
         return item
@@ -79,7 +86,9 @@ class _Archive(torch.utils.data.Dataset):
 
         with tarfile.open(path) as tar:
             member = next(m for m in tar if m.name.endswith("/train"))
-            held = pickle.load(tar.extractfile(member), encoding="bytes")  # the archive's checksum was verified
+            held = pickle.load(
+                tar.extractfile(member), encoding="bytes"
+            )  # the archive's checksum was verified
         self.images, self.labels = held[b"data"].reshape(-1, 3, 32, 32), held[b"fine_labels"]
 
     def __len__(self):
@@ -92,5 +101,6 @@ class _Archive(torch.utils.data.Dataset):
 def start(make_model, loss, kind, options):
     options = {"batch": 64, "seed": 0, "precision": "fp32", "learning_rate": 1e-3, **options}
     torch.manual_seed(options["seed"])
-    return Training(make_model(), loss, batches(kind, options["batch"], options["seed"], options.get("images")),
-                    options)
+    return Training(
+        make_model(), loss, batches(kind, options["batch"], options["seed"], options.get("images")), options
+    )

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that trains: started by bench.runner with the contender's Python, spoken to in lines of JSON.
 
-Requests on standard input, one answer line each on a private copy of standard output (the scripts' own prints go to
-the log). open -> import, build, first step; steps -> a timed block; loader -> the whole loop with a DataLoader.
-This file runs where no Yuloh is installed: standard library only.
+Requests on standard input, one answer line each on a private copy of standard output (the scripts' own prints
+go to the log). open -> import, build, first step; steps -> a timed block; loader -> the whole loop with a
+DataLoader. This file runs where no Yuloh is installed: standard library only.
 """
+
 import importlib.util
 import json
 import os
@@ -73,10 +74,17 @@ class Session:
         built = time.perf_counter()
         loss = self.training.read(self.training.step())
         first = time.perf_counter()
-        return {"version": str(getattr(module, "__version__", "?")), "import_s": imported - begin,
-                "build_s": built - imported, "first_step_s": first - built, "loss": loss,
-                "parameters": int(getattr(self.training, "parameter_count", 0)), "rss_after_import_mb": after_import,
-                "rss_mb": memory("VmRSS"), "peak_mb": memory("VmHWM")}
+        return {
+            "version": str(getattr(module, "__version__", "?")),
+            "import_s": imported - begin,
+            "build_s": built - imported,
+            "first_step_s": first - built,
+            "loss": loss,
+            "parameters": int(getattr(self.training, "parameter_count", 0)),
+            "rss_after_import_mb": after_import,
+            "rss_mb": memory("VmRSS"),
+            "peak_mb": memory("VmHWM"),
+        }
 
     def steps(self, q):
         """q["n"] plain steps; the clock stops after the loss and one updated parameter were read."""
@@ -88,11 +96,17 @@ class Session:
         self.training.read(losses[-1])
         seconds, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
         values = [float(x.astype("float32").numpy()) if hasattr(x, "astype") else float(x) for x in losses]
-        return {"seconds": seconds, "cpu_s": cpu, "losses": values, "rss_mb": memory("VmRSS"),
-                "peak_mb": memory("VmHWM")}
+        return {
+            "seconds": seconds,
+            "cpu_s": cpu,
+            "losses": values,
+            "rss_mb": memory("VmRSS"),
+            "peak_mb": memory("VmHWM"),
+        }
 
     def loader(self, q):
-        """Whole training loop fed by a DataLoader for about q["seconds"]: batches, seconds, waiting for data."""
+        """Whole training loop fed by a DataLoader for about q["seconds"]: batches, seconds, waiting for
+        data."""
         training = self.training
         begin, waited, count, cpu = None, 0.0, 0, 0.0
         iterator = iter(training.loader(q["archive"], q["workers"]))
@@ -129,7 +143,9 @@ def main():
         request = json.loads(line)
         try:
             answer = getattr(session, request["do"])(request)
-        except BaseException as error:  # SystemExit of a script included: the line below is all the runner sees
+        except (
+            BaseException
+        ) as error:  # SystemExit of a script included: the line below is all the runner sees
             traceback.print_exc()
             first = (str(error).strip() or "no message").splitlines()[0]
             answer = {"error": f"{type(error).__name__}: {first}"[:300], "where": where(error)}

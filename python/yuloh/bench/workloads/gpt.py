@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small GPT: 6 layers, width 256, 8 heads, vocabulary 8192, sequences of 128 tokens, batch 8, Adam."""
+
 import paddle
 from _paddle_training import main, start
 from paddle import nn

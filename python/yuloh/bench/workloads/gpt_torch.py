@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Twin of gpt.py."""
+
 import torch
 from _torch_training import start
 from torch import nn
@@ -20,7 +21,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         batch, length, _ = x.shape
-        q, k, v = self.qkv(self.norm1(x)).reshape(batch, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(self.norm1(x)).reshape(batch, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, WIDTH))
         return x + self.down(F.gelu(self.up(self.norm2(x))))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LeNet on 28 x 28 digits, batch 64, Adam: so little arithmetic that the framework's own cost shows."""
+
 import paddle
 from _paddle_training import main, start
 from paddle.vision.models import LeNet

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Twin of lenet.py."""
+
 import torch
 from _torch_training import start
 from torch import nn
@@ -8,8 +9,14 @@ from torch import nn
 class LeNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, 2),
-                                      nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2, 2))
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 6, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2, 2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2, 2),
+        )
         self.fc = nn.Sequential(nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10))
 
     def forward(self, x):

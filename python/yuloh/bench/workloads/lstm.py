@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An LSTM classifier: embedding of 1000 tokens, two layers of 256, sequences of 64, batch 32, Adam."""
+
 import paddle
 from _paddle_training import main, start
 from paddle import nn

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Twin of lstm.py."""
+
 from _torch_training import start
 from torch import nn
 

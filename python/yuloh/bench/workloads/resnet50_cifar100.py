@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet-50 on CIFAR-100, batch 64, Adam, cross entropy: the main job of the performance test."""
+
 import paddle
 from _paddle_training import main, start
 from paddle.vision.models import resnet50

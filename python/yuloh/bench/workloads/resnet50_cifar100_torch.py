@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Twin of resnet50_cifar100.py: ResNet-50 (stride in the 3x3 convolution) with Paddle's parameter names."""
+
 import torch
 from _torch_training import start
 from torch import nn
@@ -18,8 +19,9 @@ class Bottleneck(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.downsample = None
         if stride != 1 or inside != outside:
-            self.downsample = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False),
-                                            nn.BatchNorm2d(outside))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
 
     def forward(self, x):
         y = self.relu(self.bn1(self.conv1(x)))
