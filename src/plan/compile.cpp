@@ -102,12 +102,17 @@ void PlanBuilder::layout_tile(Node& n) {
       out.strides = strides_in_order(shape, axis_order(in.type.shape, in.strides));
     return;
   }
+  // State that is updated in place (parameters, moments) keeps its layout: the result can take its storage over.
+  for (const Value& v : n.inputs) {
+    if (v.node->kind != Node::Kind::kInput || !plan_->inputs[v.node->attrs[0]].donatable) continue;
+    const PlanValue& in = values_[id(v)];
+    if (in.type == out.type && is_dense_layout(in)) return (void)(out.strides = in.strides);
+  }
   for (const Value& v : n.inputs) {
     const PlanValue& in = values_[id(v)];
-    if (in.type.shape == shape && is_dense_layout(in)) {
-      out.strides = is_row_major(shape, in.strides) ? row_major_strides(shape) : in.strides;
-      if (!is_row_major(shape, in.strides)) return;
-    }
+    if (!(in.type.shape == shape) || !is_dense_layout(in)) continue;
+    out.strides = is_row_major(shape, in.strides) ? row_major_strides(shape) : in.strides;
+    if (!is_row_major(shape, in.strides)) return;
   }
 }
 

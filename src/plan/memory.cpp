@@ -92,13 +92,14 @@ bool inplace_safe(const TileProgram& p, int in, int out) {
 }
 }  // namespace
 
-// An input number (>= 0) whose storage output `out` of step `s` may take over, or -1.
-int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, std::vector<char>* taken) {
+// A value whose storage output `out` of step `s` may take over, or -1. `offered` says which storages are on offer.
+int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
+                           const std::function<bool(int)>& offered) {
   if (!s.program || !options_.donate) return -1;
   const PlanValue& o = values_[s.out[out]];
   for (size_t k = 0; k < s.in.size(); ++k) {
     const int v = s.in[k], root = values_[v].root;
-    if (root != v || (*taken)[root] || last_use[root] != step) continue;
+    if (root != v || taken[root] || last_use[root] != step || !offered(root)) continue;
     if (values_[v].type.dtype != o.type.dtype || !(values_[v].type.shape == o.type.shape) || !(values_[v].strides == o.strides)) continue;
     bool shared = false;
     for (size_t j = 0; j < s.in.size(); ++j) shared = shared || (j != k && values_[s.in[j]].root == root);
@@ -135,15 +136,17 @@ void PlanBuilder::plan_memory() {
     Step step;
     for (size_t k = 0; k < s.out.size(); ++k) {
       const int o = s.out[k];
-      const int donor = take_over(s, i, static_cast<int>(k), last_use, &taken);
-      const bool from_input = donor >= 0 && slot[donor].kind == Slot::Kind::kInput;
+      // A result that leaves takes over a donated input, a temporary one that dies here.
+      const int donor = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int r) {
+        return leaves[o] ? slot[r].kind == Slot::Kind::kInput && donatable[r] && s.may_donate : slot[r].kind == Slot::Kind::kArena;
+      });
       if (leaves[o]) {
-        const bool ok = from_input && donatable[donor] && s.may_donate;
+        const bool ok = donor >= 0;
         slot[o] = {Slot::Kind::kOwn, static_cast<int32_t>(plan.own_bytes.size()), 0};
         plan.own_bytes.push_back(bytes_of(o));
         plan.own_donor.push_back(ok ? slot[donor].index : -1);
         if (ok) taken[donor] = 1, step.donates = true;
-      } else if (donor >= 0 && slot[donor].kind == Slot::Kind::kArena) {
+      } else if (donor >= 0) {
         slot[o] = slot[donor];
         arena_size[o] = arena_size[donor];
         taken[donor] = 1;  // its bytes now belong to o

@@ -91,7 +91,10 @@ std::string Plan::dump() const {
                       " GFLOP, ", cost.bytes / 1e9, " GB moved\n");
   for (size_t i = 0; i < steps.size(); ++i) {
     s += cat(i, ": ", steps[i].what, " [", steps[i].kernel->describe(), "]");
-    for (const Slot& x : steps[i].slots) s += cat(" ", "IOASC"[static_cast<int>(x.kind)], x.index, "+", x.offset);
+    for (const Slot& x : steps[i].slots) {
+      s += cat(" ", "IOASC"[static_cast<int>(x.kind)], x.index, "+", x.offset);
+      if (x.kind == Slot::Kind::kOwn && own_donor[x.index] >= 0) s += cat("<-I", own_donor[x.index]);
+    }
     s += steps[i].donates ? " in-place\n" : "\n";
   }
   return s;

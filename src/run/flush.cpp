@@ -379,6 +379,14 @@ class Flush {
     }
     unlink_all();
     order_.clear();
+    // A result of a multi-output node gets a node of its own: its buffer can be handed on (donated) independently.
+    for (const Ref<Cell>& c : cells_) {
+      Value& v = c->value_;
+      if (v.node->outputs.size() > 1 && !v.node->requires_grad && v.node->materialised(v.index)) {
+        Ref<Buffer> b = v.node->outputs[v.index].buffer;
+        v = make_data(v.type(), std::move(b));
+      }
+    }
   }
 
   struct NodeIndex {
