@@ -126,7 +126,7 @@ def test_forward_hooks():
 
 def test_state_dict_hook():
     layer = nn.Linear(1, 1)
-    handle = layer.register_state_dict_hook(lambda state: state.pop("bias") and None)
+    handle = layer.register_state_dict_hook(lambda state: state.__delitem__("bias"))
     assert list(layer.state_dict()) == ["weight"]
     handle.remove()
     assert list(layer.state_dict()) == ["weight", "bias"]

@@ -6,6 +6,8 @@ from .sgd import _Composed
 
 __all__ = ["Adam", "AdamW", "Adamax", "Lamb", "NAdam", "RAdam"]
 
+_adam, _adamw, _lamb = _core.ops.adam_, _core.ops.adamw_, _core.ops.lamb_
+
 
 def _check_betas(who, beta1, beta2, epsilon):
     for what, value in (("beta1", beta1), ("beta2", beta2)):
@@ -25,8 +27,8 @@ class Adam(Optimizer):
                  grad_clip=None, lazy_mode=False, multi_precision=False, use_multi_tensor=False, amsgrad=False,
                  name=None):
         self._prepare(beta1, beta2, epsilon, amsgrad)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
-                         {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
 
     def _prepare(self, beta1, beta2, epsilon, amsgrad):
         _check_betas(type(self).__name__, beta1, beta2, epsilon)
@@ -39,8 +41,11 @@ class Adam(Optimizer):
         if self._amsgrad:
             self._update_amsgrad(param, grad, state, lr, settings, skip, 0.0)
             return
-        record_update(_core.ops.adam_, (param, grad, *state),
-                      (lr, settings["beta1"], settings["beta2"], settings["epsilon"]), skip)
+        if skip is None:
+            _adam(param, grad, *state, lr, settings["beta1"], settings["beta2"], settings["epsilon"])
+        else:
+            record_update(_adam, (param, grad, *state),
+                          (lr, settings["beta1"], settings["beta2"], settings["epsilon"]), skip)
 
     def _update_amsgrad(self, param, grad, state, lr, settings, skip, decay):
         import yuloh
@@ -71,9 +76,9 @@ class AdamW(Adam):
             raise TypeError(f"AdamW: weight_decay must be a float, got {type(weight_decay).__name__}.")
         self._prepare(beta1, beta2, epsilon, amsgrad)
         self._lr_ratio, self._apply_decay_param_fun = lr_ratio, apply_decay_param_fun
-        Optimizer.__init__(self, learning_rate, parameters, None, grad_clip, name, multi_precision,
-                           {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
-                            "weight_decay": float(weight_decay)})
+        self._init(learning_rate, parameters, None, grad_clip, name, multi_precision,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
+                   "weight_decay": float(weight_decay)})
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         decay = settings["weight_decay"]
@@ -84,7 +89,7 @@ class AdamW(Adam):
         if self._amsgrad:
             self._update_amsgrad(param, grad, state, lr, settings, skip, decay)
             return
-        record_update(_core.ops.adamw_, (param, grad, *state),
+        record_update(_adamw, (param, grad, *state),
                       (lr, settings["beta1"], settings["beta2"], settings["epsilon"], decay), skip)
 
 
@@ -103,16 +108,16 @@ class Lamb(Optimizer):
                  always_adapt=False, name=None):
         _check_betas("Lamb", beta1, beta2, epsilon)
         self._exclude, self._always_adapt = exclude_from_weight_decay_fn, bool(always_adapt)
-        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision,
-                         {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
-                          "lamb_weight_decay": float(lamb_weight_decay)})
+        self._init(learning_rate, parameters, None, grad_clip, name, multi_precision,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
+                   "lamb_weight_decay": float(lamb_weight_decay)})
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         decay = settings["lamb_weight_decay"]
         if self._exclude is not None and self._exclude(original):
             decay = 0.0
         if decay or self._always_adapt:
-            record_update(_core.ops.lamb_, (param, grad, *state),
+            record_update(_lamb, (param, grad, *state),
                           (lr, settings["beta1"], settings["beta2"], settings["epsilon"], decay), skip)
         else:
             self._update_plain(param, grad, state, lr, settings, skip)
@@ -140,8 +145,8 @@ class Adamax(_Composed):
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
                  grad_clip=None, name=None):
         _check_betas("Adamax", beta1, beta2, epsilon)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
-                         {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh
@@ -160,9 +165,9 @@ class NAdam(_Composed):
     def __init__(self, learning_rate=0.002, beta1=0.9, beta2=0.999, epsilon=1e-8, momentum_decay=0.004,
                  parameters=None, weight_decay=None, grad_clip=None, name=None):
         _check_betas("NAdam", beta1, beta2, epsilon)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
-                         {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
-                          "momentum_decay": float(momentum_decay)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon),
+                   "momentum_decay": float(momentum_decay)})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh
@@ -189,8 +194,8 @@ class RAdam(_Composed):
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
                  grad_clip=None, name=None):
         _check_betas("RAdam", beta1, beta2, epsilon)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
-                         {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
+                   {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh

@@ -55,8 +55,10 @@ class Optimizer:
     # (name in saved files, first value or the name of the setting that is it, shape: None for the parameter's)
     accumulators = ()
 
-    def __init__(self, learning_rate, parameters=None, weight_decay=None, grad_clip=None, name=None,
-                 multi_precision=False, settings=None):
+    def __init__(self, learning_rate, parameters=None, weight_decay=None, grad_clip=None, name=None):
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name)
+
+    def _init(self, learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=False, settings=None):
         who = type(self).__name__
         if not isinstance(learning_rate, (int, float, LRScheduler)):
             raise TypeError(f"{who}: learning_rate must be a float or an LRScheduler, "
@@ -155,30 +157,34 @@ class Optimizer:
         skip = self._skip_update
         if group.clip is not None and pairs:
             pairs, report = group.clip.record(pairs)
-            if report is not None:
-                # A loss scaler looks for inf itself and skips silently, as it is meant to.
-                if skip is None:
-                    skip, self._report = report.bad, report
-        decay = group.decay
+            # A loss scaler looks for inf itself and skips silently, as it is meant to.
+            if report is not None and skip is None:
+                skip, self._report = report.bad, report
+        decay, settings, states, update = group.decay, group.settings, self._states, self._update
         rate *= group.lr_factor
         for p, grad in pairs:
-            own = getattr(p, "regularizer", None) or decay
-            factor = p.optimize_attr["learning_rate"] if type(p) is Parameter else 1.0
-            state = self._states.get(id(p))
+            state = states.get(id(p))
             if state is None:
                 state = self._make_state(p)
-            master = self._masters.get(id(p)) if self._masters else None
-            target = p if master is None else master
-            if master is not None:
-                grad = grad.astype("float32")
-            if own is not None and not self._fuses_decay(own):
-                grad = grad + own.term(target)
-            self._update(target, grad, state, rate * factor, group.settings, skip, p)
-            if master is not None:
-                p._assign(master.astype(p.dtype))
+            lr, own = rate, decay
+            if type(p) is Parameter:
+                lr = rate * p.optimize_attr["learning_rate"]
+                own = p.regularizer or decay
+            if self._masters and id(p) in self._masters:
+                self._record_half(p, grad, state, lr, own, settings, skip)
+                continue
+            if own is not None:
+                grad = grad + own.term(p)
+            update(p, grad, state, lr, settings, skip, p)
 
-    def _fuses_decay(self, decay):
-        return False
+    def _record_half(self, p, grad, state, lr, decay, settings, skip):
+        """Updates the float32 twin of a half-precision parameter and rounds it into the parameter."""
+        master = self._masters[id(p)]
+        grad = grad.astype("float32")
+        if decay is not None:
+            grad = grad + decay.term(master)
+        self._update(master, grad, state, lr, settings, skip, p)
+        p._assign(master.astype(p.dtype))
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         """Records the update of ``param`` (float32 twin included) and of its accumulators ``state``.

@@ -5,16 +5,21 @@ from .optimizer import Optimizer, record_update, select
 
 __all__ = ["ASGD", "Adadelta", "Adagrad", "Momentum", "RMSProp", "Rprop", "SGD"]
 
+_sgd, _momentum, _rmsprop = _core.ops.sgd_, _core.ops.momentum_, _core.ops.rmsprop_
+
 
 class SGD(Optimizer):
     """p -= lr g."""
 
     def __init__(self, learning_rate=0.001, parameters=None, weight_decay=None, grad_clip=None, multi_precision=False,
                  name=None):
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision)
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision)
 
     def _update(self, param, grad, state, lr, settings, skip, original):
-        record_update(_core.ops.sgd_, (param, grad), (lr,), skip)
+        if skip is None:
+            _sgd(param, grad, lr)
+        else:
+            record_update(_sgd, (param, grad), (lr,), skip)
 
 
 class Momentum(Optimizer):
@@ -24,13 +29,13 @@ class Momentum(Optimizer):
 
     def __init__(self, learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov=False, weight_decay=None,
                  grad_clip=None, multi_precision=False, rescale_grad=1.0, use_multi_tensor=False, name=None):
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
-                         {"momentum": momentum, "use_nesterov": bool(use_nesterov), "rescale_grad": rescale_grad})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
+                   {"momentum": momentum, "use_nesterov": bool(use_nesterov), "rescale_grad": rescale_grad})
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         if settings["rescale_grad"] != 1.0:
             grad = grad * settings["rescale_grad"]
-        record_update(_core.ops.momentum_, (param, grad, state[0]),
+        record_update(_momentum, (param, grad, state[0]),
                       (lr, settings["momentum"], settings["use_nesterov"]), skip)
 
 
@@ -44,12 +49,12 @@ class RMSProp(Optimizer):
         for what, value in (("rho", rho), ("epsilon", epsilon), ("momentum", momentum)):
             if value is None or value < 0.0:
                 raise ValueError(f"RMSProp: {what} must be at least 0, got {value}.")
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
-                         {"rho": rho, "epsilon": epsilon, "momentum": momentum, "centered": bool(centered)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
+                   {"rho": rho, "epsilon": epsilon, "momentum": momentum, "centered": bool(centered)})
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         moment, mean_square, mean_grad = state
-        record_update(_core.ops.rmsprop_, (param, grad, mean_square, moment, mean_grad),
+        record_update(_rmsprop, (param, grad, mean_square, moment, mean_grad),
                       (lr, settings["rho"], settings["epsilon"], settings["momentum"], settings["centered"]), skip)
 
 
@@ -70,7 +75,7 @@ class Adagrad(_Composed):
     def __init__(self, learning_rate, epsilon=1e-6, parameters=None, weight_decay=None, grad_clip=None, name=None,
                  initial_accumulator_value=0.0):
         self.accumulators = (("moment", initial_accumulator_value, None),)
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False, {"epsilon": epsilon})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False, {"epsilon": epsilon})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh
@@ -85,8 +90,8 @@ class Adadelta(_Composed):
 
     def __init__(self, learning_rate=0.001, epsilon=1e-6, rho=0.95, parameters=None, weight_decay=None, grad_clip=None,
                  name=None):
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, False,
-                         {"epsilon": epsilon, "rho": rho})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
+                   {"epsilon": epsilon, "rho": rho})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh
@@ -103,8 +108,8 @@ class ASGD(_Composed):
                  multi_precision=False, name=None):
         if batch_num is None or batch_num < 1:
             raise ValueError(f"ASGD: batch_num must be at least 1, got {batch_num}.")
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
-                         {"batch_num": int(batch_num)})
+        self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
+                   {"batch_num": int(batch_num)})
 
     def _accumulators(self, param):
         count = self._settings["batch_num"]
@@ -134,8 +139,8 @@ class Rprop(_Composed):
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Rprop: etas must be below and above 1, got {etas}.")
         self.accumulators = (("prevs", 0.0, None), ("learning_rates", float(learning_rate), None))
-        super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision,
-                         {"range": tuple(learning_rate_range), "etas": tuple(etas)})
+        self._init(learning_rate, parameters, None, grad_clip, name, multi_precision,
+                   {"range": tuple(learning_rate_range), "etas": tuple(etas)})
 
     def _new_values(self, p, g, state, lr, settings):
         import yuloh

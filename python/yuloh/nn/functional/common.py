@@ -11,7 +11,10 @@ _dropout = _core.ops.dropout
 def linear(x, weight, bias=None, name=None):
     """x [..., in] @ weight [in, out] + bias [out]."""
     out = _matmul(x, weight)
-    return out if bias is None else out + bias
+    if bias is None:
+        return out
+    # auto_cast may have made the product half precision; a float32 bias would widen it again.
+    return out + (bias if bias.dtype is out.dtype else bias.astype(out.dtype))
 
 
 def dropout(x, p=0.5, axis=None, training=True, inplace=False, mode="upscale_in_train", name=None):

@@ -83,7 +83,11 @@ def channels_last(x):
 
 def _with_bias(out, bias, n):
     """Adds ``bias`` [C] to [N, C, spatial...]; the plan makes it part of the convolution."""
-    return out if bias is None else out + bias.reshape([-1] + [1] * n)
+    if bias is None:
+        return out
+    if bias.dtype is not out.dtype:  # auto_cast made the convolution half precision
+        bias = bias.astype(out.dtype)
+    return out + bias.reshape([-1] + [1] * n)
 
 
 def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
@@ -95,7 +99,7 @@ def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
         out = _core.ops.conv(channels_first(x), weight, stride, padding, dilation, groups)
         return channels_last(_with_bias(out, bias, n))
     out = _core.ops.conv(x, weight, stride, padding, dilation, groups)
-    return out if bias is None else out + bias.reshape([-1] + [1] * n)
+    return out if bias is None else _with_bias(out, bias, n)
 
 
 def _conv(n, x, weight, bias, stride, padding, dilation, groups, data_format):

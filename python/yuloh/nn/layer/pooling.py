@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: pools. Each class keeps the arguments of the function of its name and calls it."""
+from ... import _core
 from .. import functional as F
+from ..functional.conv import DATA_FORMATS, explicit_padding, to_list
 from .common import with_name
 from .layers import Layer
 
@@ -16,6 +18,7 @@ class _Pool(Layer):
 
     function = ""
     shown = ("kernel_size", "stride", "padding")
+    _frozen = None
 
     def __init__(self, name=None, **arguments):
         super().__init__()
@@ -27,11 +30,32 @@ class _Pool(Layer):
     def forward(self, x):
         return getattr(F, self.function)(x, **self._arguments)
 
+    def _freeze(self, op, n, *rest):
+        """Works out the window once: ``forward`` then records ``op`` with explicit numbers (see F.conv)."""
+        a = self._arguments
+        layout = a.get("data_format", DATA_FORMATS[n][0])
+        name = type(self).__name__
+        kernel = to_list(a["kernel_size"], n, f"{name}: kernel_size")
+        stride = kernel if a["stride"] is None else to_list(a["stride"], n, f"{name}: stride")
+        pads = explicit_padding(a["padding"], n, kernel, stride, [1] * n, layout, name)
+        if pads is not None and layout == DATA_FORMATS[n][0] and not a.get("return_mask"):
+            self._frozen = (op, n + 2, (kernel, stride, pads, bool(a["ceil_mode"]), *rest))
+
     def extra_repr(self):
         return with_name(", ".join(f"{key}={self._arguments[key]}" for key in self.shown), self.name)
 
 
-class AvgPool1D(_Pool):
+class _Window(_Pool):
+    """Maximum and mean over windows: the common case goes straight to the op."""
+
+    def forward(self, x):
+        frozen = self._frozen
+        if frozen is not None and x.ndim == frozen[1]:
+            return frozen[0](x, *frozen[2])
+        return getattr(F, self.function)(x, **self._arguments)
+
+
+class AvgPool1D(_Window):
     """Mean over windows of [N, C, L]."""
 
     function = "avg_pool1d"
@@ -39,9 +63,10 @@ class AvgPool1D(_Pool):
     def __init__(self, kernel_size, stride=None, padding=0, exclusive=True, ceil_mode=False, name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, exclusive=exclusive,
                          ceil_mode=ceil_mode)
+        self._freeze(_core.ops.avg_pool, 1, bool(exclusive), None)
 
 
-class AvgPool2D(_Pool):
+class AvgPool2D(_Window):
     """Mean over windows of [N, C, H, W]."""
 
     function = "avg_pool2d"
@@ -50,9 +75,10 @@ class AvgPool2D(_Pool):
                  data_format="NCHW", name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
                          exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
+        self._freeze(_core.ops.avg_pool, 2, bool(exclusive), divisor_override)
 
 
-class AvgPool3D(_Pool):
+class AvgPool3D(_Window):
     """Mean over windows of [N, C, D, H, W]."""
 
     function = "avg_pool3d"
@@ -61,9 +87,10 @@ class AvgPool3D(_Pool):
                  data_format="NCDHW", name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
                          exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
+        self._freeze(_core.ops.avg_pool, 3, bool(exclusive), divisor_override)
 
 
-class MaxPool1D(_Pool):
+class MaxPool1D(_Window):
     """Maximum over windows of [N, C, L]."""
 
     function = "max_pool1d"
@@ -71,9 +98,10 @@ class MaxPool1D(_Pool):
     def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
                          ceil_mode=ceil_mode)
+        self._freeze(_core.ops.max_pool, 1)
 
 
-class MaxPool2D(_Pool):
+class MaxPool2D(_Window):
     """Maximum over windows of [N, C, H, W]."""
 
     function = "max_pool2d"
@@ -82,9 +110,10 @@ class MaxPool2D(_Pool):
                  name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
                          ceil_mode=ceil_mode, data_format=data_format)
+        self._freeze(_core.ops.max_pool, 2)
 
 
-class MaxPool3D(_Pool):
+class MaxPool3D(_Window):
     """Maximum over windows of [N, C, D, H, W]."""
 
     function = "max_pool3d"
@@ -93,6 +122,7 @@ class MaxPool3D(_Pool):
                  name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
                          ceil_mode=ceil_mode, data_format=data_format)
+        self._freeze(_core.ops.max_pool, 3)
 
 
 class LPPool1D(_Pool):
