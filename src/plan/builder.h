@@ -61,7 +61,8 @@ class PlanBuilder {
   void emit_constant(Node& n);
   // memory.cpp
   void plan_memory();
-  int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& usable);
+  int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
+                const std::function<bool(int)>& offered);
 
   PlanOptions options_;
   std::shared_ptr<Plan> plan_;
