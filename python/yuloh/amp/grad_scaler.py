@@ -117,8 +117,11 @@ class AmpScaler:
         if not self._enable:
             return
         if self._use_dynamic_loss_scaling and self._found is not None:
+            closed = _core.reopen_step()  # the new scale belongs to the step that was just closed: one plan for both
             with no_record():
                 self._record_update(self._found)
+            if closed:
+                _core.close_step()
         self._last_found, self._found = self._found, None
         self._states.clear()
 
