@@ -93,6 +93,65 @@ void host_randperm(const HostCall& h) {  // element i is exchanged with one of t
   for (int64_t i = 0; i < n; ++i) store_int(o.as<char>() + i * static_cast<int64_t>(dtype_size(o.dtype)), o.dtype, p[i]);
 }
 
+// Class numbers by inverting the running sum; without replacement a drawn class loses its weight.
+void host_multinomial(const HostCall& h) {
+  const HostOperand &x = h.in[0], &o = h.out[0];
+  const int64_t k = h.call.integer("num_samples"), size = static_cast<int64_t>(dtype_size(x.dtype));
+  const Stream s = stream_of(h);
+  const Lanes a(x, static_cast<int64_t>(x.shape.size()) - 1);
+  std::vector<double> p(static_cast<size_t>(a.length));
+  for (int64_t l = 0; l < a.count; ++l) {
+    double total = 0;
+    int64_t positive = 0;
+    for (int64_t i = 0; i < a.length; ++i) {
+      p[i] = load_double(x.as<char>() + (a.start(l) + i * a.stride) * size, x.dtype);
+      if (!(p[i] >= 0) || std::isinf(p[i]))
+        value_error("multinomial: not a probability, got ", p[i], " for class ", i, " of row ", l, "; expected finite values >= 0.");
+      total += p[i], positive += p[i] > 0;
+    }
+    if (total <= 0 || (!h.call.flag("replacement") && positive < k))
+      value_error("multinomial: too few classes with a positive probability, got ", positive, " in row ", l, "; expected at least ", k, ".");
+    for (int64_t j = 0; j < k; ++j) {
+      const double u = unit53(philox(s.seed, s.offset + static_cast<uint64_t>(l * k + j))) * total;
+      double sum = 0;
+      int64_t pick = -1;
+      for (int64_t i = 0; i < a.length; ++i) {
+        if (p[i] > 0) pick = i;
+        sum += p[i];
+        if (p[i] > 0 && u < sum) break;
+      }
+      o.as<int64_t>()[l * k + j] = pick;
+      if (!h.call.flag("replacement")) total -= p[pick], p[pick] = 0;
+    }
+  }
+}
+// Products of uniforms for small rates, a rounded normal (error below 1 %) from 64 on. One counter per element: further
+// uniforms come from other keys.
+void host_poisson(const HostCall& h) {
+  const HostOperand &x = h.in[0], &o = h.out[0];
+  const Stream s = stream_of(h);
+  const int64_t n = o.numel(), size = static_cast<int64_t>(dtype_size(x.dtype));
+  for (int64_t i = 0; i < n; ++i) {
+    const double rate = load_double(x.as<char>() + offset_at(x.shape, x.strides, i) * size, x.dtype);
+    const uint64_t at = s.offset + static_cast<uint64_t>(i);
+    double k = 0;
+    if (rate >= 64) {
+      k = std::max(0.0, std::round(rate + std::sqrt(rate) * gaussian(philox(s.seed, at))));
+    } else if (rate > 0) {
+      const double limit = std::exp(-rate);
+      double p = 1;
+      for (uint64_t draw = 0;; ++draw) {
+        p *= unit53(philox(s.seed + (draw << 32), at));
+        if (p <= limit) break;
+        ++k;
+      }
+    } else if (rate != 0) {
+      k = NAN;
+    }
+    store_double(o.as<char>() + i * size, o.dtype, k);
+  }
+}
+
 Types infer_random(const Call& c) {
   const DType t = c.dtype("dtype");
   if (!is_float(t) || !dtype_has_kernels(t)) type_error(c.name(), ": dtype is not supported, got ", t, "; expected a floating point dtype.");
@@ -182,6 +241,29 @@ const Register sources{
        const Value z = call("clip", {un("erfinv", v) * std::sqrt(2.0), constant(c.real("a"), wide), constant(c.real("b"), wide)});
        return {cast(affine(z, c.real("std"), c.real("mean")), t)};
      },
+     .no_grad = true,
+     .random = true},
+    {.schema = "multinomial_core(Tensor x, int num_samples=1, bool replacement=False) -> Tensor",
+     .doc = "Class numbers drawn from the probabilities in the last axis.",
+     .infer = [](const Call& c) -> Types {
+       require_float(c, 0);
+       require_rank(c, 0, 1, 2);
+       Shape s = c.type(0).shape;
+       const int64_t k = c.integer("num_samples");
+       if (k < 1 || (!c.flag("replacement") && k > s.back()))
+         value_error("multinomial: num_samples out of range, got ", k, " for ", s.back(), " classes; expected at least 1",
+                     c.flag("replacement") ? "." : " and at most one for each class. Hint: replacement=True.");
+       s[s.size() - 1] = k;
+       return {{DType::kInt64, s}};
+     },
+     .host = host_multinomial,
+     .no_grad = true,
+     .random = true,
+     .checks = true},
+    {.schema = "poisson_core(Tensor x) -> Tensor",
+     .doc = "Poisson counts with rates x.",
+     .infer = infer_first_float,
+     .host = host_poisson,
      .no_grad = true,
      .random = true},
     {.schema = "bernoulli(Tensor x) -> Tensor",

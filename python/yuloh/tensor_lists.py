@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor room: functions that take or give several tensors (split, stack variants, meshgrid, einsum) and thin algebra.
+
+Everything is made of table ops; parts of a tensor are slices, so they share storage with it as in Paddle.
+"""
+import math
+
+from . import _core
+
+ops = _core.ops
+Tensor = _core.Tensor
+
+__all__ = [
+    "split", "chunk", "unbind", "unstack", "tensor_split", "hsplit", "vsplit", "dsplit", "broadcast_tensors", "meshgrid",
+    "add_n", "hstack", "vstack", "dstack", "column_stack", "row_stack", "cartesian_prod", "atleast_1d", "atleast_2d",
+    "atleast_3d", "block_diag", "moveaxis", "diagflat", "trace", "kron", "inner", "outer", "dot", "mv", "cross", "dist",
+    "cdist", "tensordot", "einsum", "addmm", "trapezoid", "vander", "tril_indices", "triu_indices", "crop", "reverse", "ravel",
+    "slice_scatter", "select_scatter", "multiplex", "shard_index", "renorm", "permute", "narrow", "concatenate",
+]
+
+
+def _axis(name, axis, rank):
+    axis = int(axis)
+    if not -rank <= axis < rank:
+        raise ValueError(f"{name}: axis out of range, got {axis} for a tensor of rank {rank}; expected {-rank} <= axis < {rank}.")
+    return axis + rank if axis < 0 else axis
+
+
+def _part(x, axis, start, stop):
+    return ops.slice(x, [axis], [start], [stop])
+
+
+def split(x, num_or_sections, axis=0, name=None):
+    """Consecutive parts of ``x`` along ``axis``: a number of equal ones, or of the given extents (one may be -1)."""
+    axis = _axis("split", axis, x.ndim)
+    n = x.shape[axis]
+    if isinstance(num_or_sections, int):
+        if num_or_sections < 1 or n % num_or_sections:
+            raise ValueError(f"split: axis {axis} of extent {n} does not divide into {num_or_sections} equal parts.")
+        sizes = [n // num_or_sections] * num_or_sections
+    else:
+        sizes = [int(s) for s in num_or_sections]
+        if sizes.count(-1) == 1:
+            sizes[sizes.index(-1)] = n - sum(s for s in sizes if s != -1)
+        if sum(sizes) != n or min(sizes) < 0:
+            raise ValueError(f"split: sections do not add up, got {list(num_or_sections)} for axis {axis} of extent {n}.")
+    out, at = [], 0
+    for s in sizes:
+        out.append(_part(x, axis, at, at + s))
+        at += s
+    return out
+
+
+def chunk(x, chunks, axis=0, name=None):
+    """At most ``chunks`` parts along ``axis``, equal but for the last."""
+    axis = _axis("chunk", axis, x.ndim)
+    n = x.shape[axis]
+    if chunks < 1:
+        raise ValueError(f"chunk: chunks is not positive, got {chunks}.")
+    size = max(1, -(-n // chunks))
+    return [_part(x, axis, k, min(k + size, n)) for k in range(0, max(n, 1), size)]
+
+
+def tensor_split(x, num_or_indices, axis=0, name=None):
+    """Parts along ``axis``: a number of nearly equal ones, or cut at the given positions."""
+    axis = _axis("tensor_split", axis, x.ndim)
+    n = x.shape[axis]
+    if isinstance(num_or_indices, int):
+        if num_or_indices < 1:
+            raise ValueError(f"tensor_split: the number of parts is not positive, got {num_or_indices}.")
+        base, extra = divmod(n, num_or_indices)
+        ends = [(k + 1) * base + min(k + 1, extra) for k in range(num_or_indices)]
+    else:
+        ends = [max(i + n, 0) if i < 0 else min(i, n) for i in num_or_indices] + [n]
+    out, at = [], 0
+    for e in ends:
+        out.append(_part(x, axis, at, max(at, e)))
+        at = e
+    return out
+
+
+def hsplit(x, num_or_indices, name=None):
+    """``tensor_split`` along axis 1 (0 for 1-D)."""
+    return tensor_split(x, num_or_indices, 1 if x.ndim > 1 else 0)
+
+
+def vsplit(x, num_or_indices, name=None):
+    """``tensor_split`` along axis 0."""
+    return tensor_split(x, num_or_indices, 0)
+
+
+def dsplit(x, num_or_indices, name=None):
+    """``tensor_split`` along axis 2."""
+    return tensor_split(x, num_or_indices, 2)
+
+
+def unbind(input, axis=0):
+    """All slices along ``axis``, without it."""
+    axis = _axis("unbind", axis, input.ndim)
+    return [ops.squeeze(_part(input, axis, k, k + 1), [axis]) for k in range(input.shape[axis])]
+
+
+def unstack(x, axis=0, num=None):
+    """All slices along ``axis``, without it; ``num`` is checked."""
+    out = unbind(x, axis)
+    if num is not None and num != len(out):
+        raise ValueError(f"unstack: num does not fit, got {num}; expected {len(out)}.")
+    return out
+
+
+def broadcast_tensors(input, name=None):
+    """All tensors expanded to their common shape."""
+    from .tensor_ops import broadcast_shape
+    shape = []
+    for t in input:
+        shape = broadcast_shape(shape, t.shape)
+    return [t.broadcast_to(shape) for t in input]
+
+
+def meshgrid(*args, indexing="ij", **kwargs):
+    """Coordinate tensors of a grid spanned by 1-D tensors."""
+    parts = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+    shape = [t.size for t in parts]
+    swap = indexing == "xy" and len(parts) > 1
+    out = []
+    for k, t in enumerate(parts):
+        g = t.reshape([-1 if i == k else 1 for i in range(len(parts))]).broadcast_to(shape)
+        out.append(ops.swapaxes(g, 0, 1) if swap else g)
+    return out
+
+
+def add_n(inputs, name=None):
+    """Sum of tensors of one shape."""
+    if isinstance(inputs, Tensor):
+        return ops.assign(inputs)
+    if not inputs:
+        raise ValueError("add_n: no tensors were given; expected at least one.")
+    out = inputs[0]
+    for t in inputs[1:]:
+        out = ops.add(out, t)
+    return out if len(inputs) > 1 else ops.assign(out)
+
+
+def _at_least(inputs, rank):
+    parts = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else list(inputs)
+    out = []
+    for t in parts:
+        if t.ndim < rank:
+            shape = {1: [t.size], 2: [1, t.size]}.get(rank) or ([1, t.size, 1] if t.ndim < 2 else [*t.shape, 1])
+            t = t.reshape(shape)
+        out.append(t)
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_1d(*inputs, name=None):
+    """Tensors with at least one axis."""
+    return _at_least(inputs, 1)
+
+
+def atleast_2d(*inputs, name=None):
+    """Tensors with at least two axes."""
+    return _at_least(inputs, 2)
+
+
+def atleast_3d(*inputs, name=None):
+    """Tensors with at least three axes."""
+    return _at_least(inputs, 3)
+
+
+def _listed(v):
+    return v if isinstance(v, list) else [v]
+
+
+def hstack(x, name=None):
+    """Joined along axis 1 (0 for 1-D)."""
+    parts = _listed(atleast_1d(*x))
+    return ops.concat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(x, name=None):
+    """Joined along axis 0, 1-D tensors as rows."""
+    return ops.concat(_listed(atleast_2d(*x)), 0)
+
+
+row_stack = vstack
+
+
+def dstack(x, name=None):
+    """Joined along axis 2."""
+    return ops.concat(_listed(atleast_3d(*x)), 2)
+
+
+def column_stack(x, name=None):
+    """1-D tensors as columns, joined along axis 1."""
+    return ops.concat([t.reshape([t.size, 1]) if t.ndim < 2 else t for t in x], 1)
+
+
+def concatenate(x, axis=0, name=None):
+    """``concat``."""
+    return ops.concat(x, axis)
+
+
+def cartesian_prod(x, name=None):
+    """All combinations of elements of 1-D tensors, [n, len(x)]."""
+    if len(x) == 1:
+        return x[0]
+    return ops.stack([g.reshape([g.size]) for g in meshgrid(*x)], 1)
+
+
+def block_diag(inputs, name=None):
+    """Matrices placed along the diagonal."""
+    parts = _listed(atleast_2d(*inputs))
+    rows, cols = sum(p.shape[0] for p in parts), sum(p.shape[1] for p in parts)
+    out, r, c = [], 0, 0
+    for p in parts:
+        out.append(ops.pad_core(p, [0, 0, c, cols - c - p.shape[1]], "constant", 0.0))
+        r, c = r + p.shape[0], c + p.shape[1]
+    assert r == rows
+    return ops.concat(out, 0)
+
+
+# ---- axes ----
+def moveaxis(x, source, destination, name=None):
+    """Axes ``source`` moved to the places ``destination``."""
+    source = [source] if isinstance(source, int) else list(source)
+    destination = [destination] if isinstance(destination, int) else list(destination)
+    if len(source) != len(destination):
+        raise ValueError(f"moveaxis: lengths differ, got {source} and {destination}.")
+    source = [_axis("moveaxis", a, x.ndim) for a in source]
+    destination = [_axis("moveaxis", a, x.ndim) for a in destination]
+    rest = [a for a in range(x.ndim) if a not in source]
+    perm = [source[destination.index(k)] if k in destination else None for k in range(x.ndim)]
+    it = iter(rest)
+    return x.transpose([next(it) if p is None else p for p in perm])
+
+
+def permute(input, *dims):
+    """``transpose`` with the axes as a list or one by one."""
+    return input.transpose(list(dims[0]) if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else list(dims))
+
+
+def narrow(input, dim, start, length):
+    """``length`` slices along ``dim`` from ``start``."""
+    dim = _axis("narrow", dim, input.ndim)
+    start = int(start) + input.shape[dim] if int(start) < 0 else int(start)
+    return _part(input, dim, start, start + length)
+
+
+def ravel(input):
+    """Flattened to one axis."""
+    return input.flatten()
+
+
+def reverse(x, axis, name=None):
+    """``flip``."""
+    return ops.flip(x, axis)
+
+
+def crop(x, shape=None, offsets=None, name=None):
+    """The box of ``shape`` (-1: to the end) that starts at ``offsets``."""
+    from .tensor_ops import _shape
+    offsets = [0] * x.ndim if offsets is None else _shape(offsets)
+    shape = x.shape if shape is None else _shape(shape)
+    ends = [n if s == -1 else o + s for n, s, o in zip(x.shape, shape, offsets)]
+    if any(o < 0 or e > n for o, e, n in zip(offsets, ends, x.shape)):
+        raise ValueError(f"crop: the box leaves the tensor, got shape {shape} at {offsets} of {x.shape}.")
+    return ops.assign(ops.slice(x, list(range(x.ndim)), offsets, ends))
+
+
+def slice_scatter(x, value, axes, starts, ends, strides, name=None):
+    """``x`` with the slice replaced by ``value``."""
+    part = ops.strided_slice(x, list(axes), list(starts), list(ends), list(strides))
+    return ops.slice_write(x, value.broadcast_to(part.shape), list(axes), list(starts), list(ends), list(strides))
+
+
+def select_scatter(x, values, axis, index, name=None):
+    """``x`` with slice ``index`` along ``axis`` replaced by ``values``."""
+    axis = _axis("select_scatter", axis, x.ndim)
+    index = index + x.shape[axis] if index < 0 else index
+    return ops.slice_write(x, values.unsqueeze(axis), [axis], [index], [index + 1], [1])
+
+
+def multiplex(inputs, index, name=None):
+    """Row i of the tensor that index[i] names."""
+    n = inputs[0].shape[0]
+    return ops.index(ops.stack(list(inputs), 0), [index.reshape([n]), ops.iota([n], 0, "int64")])
+
+
+def shard_index(input, index_num, nshards, shard_id, ignore_value=-1):
+    """Indices of one shard renumbered from 0, others ``ignore_value``."""
+    size = -(-index_num // nshards)
+    mine = ops.equal(ops.floor_divide(input, size), shard_id)
+    return ops.where(mine, ops.remainder(input, size), ignore_value)
+
+
+# ---- algebra made of matmul, sums and views ----
+def diagflat(x, offset=0, name=None):
+    """A matrix with the flattened ``x`` on its diagonal."""
+    return ops.diag(x.flatten() if x.ndim else x.reshape([1]), offset)
+
+
+def trace(x, offset=0, axis1=0, axis2=1, name=None):
+    """Sum of the diagonal."""
+    return ops.sum(ops.diagonal(x, offset, axis1, axis2), -1)
+
+
+def dot(x, y, name=None, *, out=None):
+    """Sum of products along the last axis."""
+    if x.shape != y.shape or x.ndim not in (1, 2):
+        raise ValueError(f"dot: shapes do not fit, got {x.shape} and {y.shape}; expected two equal shapes of rank 1 or 2.")
+    return ops.sum(ops.multiply(x, y), -1, x.dtype)
+
+
+def mv(x, vec, name=None):
+    """Matrix times vector."""
+    if x.ndim != 2 or vec.ndim != 1:
+        raise ValueError(f"mv: shapes do not fit, got {x.shape} and {vec.shape}; expected a matrix and a vector.")
+    return ops.matmul(x, vec)
+
+
+def inner(x, y, name=None):
+    """Sums of products over the last axes."""
+    if x.ndim == 0 or y.ndim == 0:
+        return ops.multiply(x, y)
+    a, b = x.reshape([-1, x.shape[-1]]), y.reshape([-1, y.shape[-1]])
+    return ops.matmul(a, b, False, True).reshape(x.shape[:-1] + y.shape[:-1])
+
+
+def outer(x, y, name=None, *, out=None):
+    """Products of all pairs of elements, [x.size, y.size]."""
+    return ops.multiply(x.reshape([-1, 1]), y.reshape([1, -1]))
+
+
+def kron(x, y, name=None):
+    """Kronecker product."""
+    n = max(x.ndim, y.ndim)
+    a, b = x.reshape([1] * (n - x.ndim) + x.shape), y.reshape([1] * (n - y.ndim) + y.shape)
+    left = [v for s in a.shape for v in (s, 1)]
+    right = [v for s in b.shape for v in (1, s)]
+    return ops.multiply(a.reshape(left), b.reshape(right)).reshape([p * q for p, q in zip(a.shape, b.shape)])
+
+
+def cross(x, y, axis=9, name=None):
+    """Vector product along an axis of extent 3 (the first one when ``axis`` is 9)."""
+    if axis == 9:
+        axis = next((k for k, n in enumerate(x.shape) if n == 3), None)
+        if axis is None:
+            raise ValueError(f"cross: no axis of extent 3, got shape {x.shape}.")
+    axis = _axis("cross", axis, x.ndim)
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ValueError(f"cross: axis {axis} has extents {x.shape[axis]} and {y.shape[axis]}; expected 3.")
+    after = [ops.roll(t, [-1], [axis]) for t in (x, y)]
+    before = [ops.roll(t, [-2], [axis]) for t in (x, y)]
+    return after[0] * before[1] - before[0] * after[1]
+
+
+def dist(x, y, p=2, name=None):
+    """p-norm of ``x - y``."""
+    from .tensor_ops import norm
+    return norm((x - y).flatten() if (x - y).ndim else (x - y).reshape([1]), float(p))
+
+
+def cdist(x, y, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary", name=None):
+    """p-norm distances between all rows of ``x`` and ``y``."""
+    from .tensor_ops import norm
+    return norm(x.unsqueeze(-2) - y.unsqueeze(-3), float(p), -1)
+
+
+def renorm(x, p, axis, max_norm):
+    """Slices along ``axis`` whose p-norm is above ``max_norm`` scaled down to it."""
+    axis = _axis("renorm", axis, x.ndim)
+    n = ops.p_norm(x, float(p), [a for a in range(x.ndim) if a != axis], True)
+    return x * ops.where(ops.greater_than(n, max_norm), max_norm / (n + 1e-7), 1.0)
+
+
+def addmm(input, x, y, beta=1.0, alpha=1.0, name=None):
+    """beta * input + alpha * x @ y."""
+    return ops.scale(input, float(beta)) + ops.scale(ops.matmul(x, y), float(alpha))
+
+
+def tensordot(x, y, axes=2, name=None):
+    """Sums of products over paired axes."""
+    if isinstance(axes, int):
+        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        pair = [axes, axes] if all(isinstance(a, int) for a in axes) else list(axes)
+        pair = pair * 2 if len(pair) == 1 else pair
+        left, right = ([p] if isinstance(p, int) else list(p) for p in pair)
+    left, right = [a % x.ndim for a in left], [a % y.ndim for a in right]
+    free_x, free_y = [a for a in range(x.ndim) if a not in left], [a for a in range(y.ndim) if a not in right]
+    k = math.prod(x.shape[a] for a in left)
+    a = x.transpose(free_x + left).reshape([math.prod(x.shape[i] for i in free_x), k])
+    b = y.transpose(right + free_y).reshape([k, math.prod(y.shape[i] for i in free_y)])
+    return ops.matmul(a, b).reshape([x.shape[i] for i in free_x] + [y.shape[i] for i in free_y])
+
+
+def _letters(equation, operands):
+    """([labels of each operand], labels of the result); an ellipsis becomes capital placeholders."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise ValueError(f"einsum: operand count does not fit, got {len(operands)} for {equation!r}; expected {len(terms)}.")
+    wide = max([t.ndim - len(s.replace("...", "")) for s, t in zip(terms, operands) if "..." in s], default=0)
+    dots = [f"<{k}>" for k in range(wide)]
+    lists = []
+    for s, t in zip(terms, operands):
+        before, found, after = s.partition("...")
+        n = t.ndim - len(before) - len(after)
+        if n < 0 or (n and not found):
+            raise ValueError(f"einsum: {s!r} does not fit a tensor of shape {t.shape}.")
+        lists.append([*before, *dots[wide - n:], *after])
+    if arrow:
+        before, found, after = right.partition("...")
+        result = [*before, *(dots if found else []), *after]
+    else:
+        seen = [c for labels in lists for c in labels]
+        result = dots + sorted(c for c in set(seen) if seen.count(c) == 1 and c not in dots)
+    for c in result:
+        if all(c not in labels for labels in lists):
+            raise ValueError(f"einsum: label {c!r} of the result does not occur in {left!r}.")
+    return lists, result
+
+
+def _own(t, labels):
+    """Repeated labels of one operand become a diagonal."""
+    k = 0
+    while k < len(labels):
+        if labels.count(labels[k]) > 1:
+            other = labels.index(labels[k], k + 1)
+            c = labels[k]
+            t = ops.diagonal(t, 0, k, other)
+            labels = [v for i, v in enumerate(labels) if i not in (k, other)] + [c]
+            k = 0
+        else:
+            k += 1
+    return t, labels
+
+
+def _contract(a, la, b, lb, keep):
+    """One matmul over the labels that both have and nobody needs later."""
+    shared = [c for c in la if c in lb]
+    batch = [c for c in shared if c in keep]
+    inner_labels = [c for c in shared if c not in keep]
+    for c in [c for c in la if c not in lb and c not in keep]:
+        a, la = ops.sum(a, la.index(c), a.dtype), [v for v in la if v != c]
+    for c in [c for c in lb if c not in la and c not in keep]:
+        b, lb = ops.sum(b, lb.index(c), b.dtype), [v for v in lb if v != c]
+    size = {c: max(a.shape[la.index(c)] if c in la else 1, b.shape[lb.index(c)] if c in lb else 1) for c in la + lb}
+    for c in shared:
+        if {a.shape[la.index(c)], b.shape[lb.index(c)]} - {1, size[c]}:
+            raise ValueError(f"einsum: extents of label {c!r} differ, got {a.shape[la.index(c)]} and {b.shape[lb.index(c)]}.")
+    rows, cols = [c for c in la if c not in shared], [c for c in lb if c not in shared]
+
+    def arranged(t, labels, order):
+        t = t.transpose([labels.index(c) for c in order])
+        want = [size[c] if c in shared else n for c, n in zip(order, t.shape)]
+        return t.broadcast_to(want) if t.shape != want else t
+
+    def merged(t, first, second):
+        return t.reshape([size[c] for c in batch] + [math.prod(size[c] for c in first), math.prod(size[c] for c in second)])
+
+    x = merged(arranged(a, la, batch + rows + inner_labels), rows, inner_labels)
+    y = merged(arranged(b, lb, batch + inner_labels + cols), inner_labels, cols)
+    out = ops.matmul(x, y) if inner_labels else ops.multiply(x, y)
+    labels = batch + rows + cols
+    return out.reshape([size[c] for c in labels]), labels
+
+
+def einsum(equation, *operands):
+    """Sum of products written with labels: ``'ij,jk->ik'``; an ellipsis stands for axes that broadcast."""
+    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    lists, result = _letters(equation, operands)
+    t, labels = _own(operands[0], lists[0])
+    for k in range(1, len(operands)):
+        other, other_labels = _own(operands[k], lists[k])
+        later = set(result).union(*[set(x) for x in lists[k + 1:]])
+        t, labels = _contract(t, labels, other, other_labels, later)
+    for c in [c for c in labels if c not in result]:
+        t, labels = ops.sum(t, labels.index(c), t.dtype), [v for v in labels if v != c]
+    order = [labels.index(c) for c in result]
+    return t.transpose(order) if order != list(range(len(order))) else t if len(operands) > 1 else ops.assign(t)
+
+
+def trapezoid(y, x=None, dx=None, axis=-1, name=None):
+    """Integral by the trapezoid rule along ``axis``."""
+    axis = _axis("trapezoid", axis, y.ndim)
+    n = y.shape[axis]
+    pair = _part(y, axis, 1, n) + _part(y, axis, 0, n - 1)
+    if x is None:
+        return ops.sum(pair, axis) * (0.5 * (1.0 if dx is None else dx))
+    m = x.shape[-1] if x.ndim == 1 else x.shape[axis]
+    at = 0 if x.ndim == 1 else axis
+    step = _part(x, at, 1, m) - _part(x, at, 0, m - 1)
+    if x.ndim == 1:
+        step = step.reshape([-1 if k == axis else 1 for k in range(y.ndim)])
+    return ops.sum(pair * step, axis) * 0.5
+
+
+def vander(x, n=None, increasing=False, name=None):
+    """Columns of powers of the 1-D ``x``."""
+    n = x.shape[0] if n is None else n
+    powers = ops.iota([n], 0, "int64") if increasing else ops.flip(ops.iota([n], 0, "int64"), [0])
+    return ops.pow(x.reshape([-1, 1]), powers.astype(x.dtype))
+
+
+def _triangle(rows, cols, keep, dtype):
+    from .tensor import to_tensor
+    pairs = [(i, j) for i in range(rows) for j in range(cols) if keep(j - i)]
+    return to_tensor([[p[0] for p in pairs], [p[1] for p in pairs]], dtype) if pairs else ops.full([2, 0], 0.0, dtype)
+
+
+def tril_indices(row, col, offset=0, dtype="int64"):
+    """Rows and columns of the lower triangle, [2, n]."""
+    return _triangle(row, row if col is None else col, lambda d: d <= offset, dtype)
+
+
+def triu_indices(row, col=None, offset=0, dtype="int64"):
+    """Rows and columns of the upper triangle, [2, n]."""
+    return _triangle(row, row if col is None else col, lambda d: d >= offset, dtype)
