@@ -1,29 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional room: scaled dot-product attention and one-hot rows, written with other public functions."""
+"""Functional room: scaled dot-product attention, written with other public functions."""
 import math
 
 from ... import _core
 from ...framework.dtype import dtype_name
 
-__all__ = ["one_hot", "scaled_dot_product_attention"]
+__all__ = ["scaled_dot_product_attention"]
 
 _LOWEST = -3.0e38  # below every score, and still finite: exp of it minus any maximum is 0, never NaN
-
-
-def one_hot(x, num_classes=-1, name=None):
-    """float32 [..., num_classes] with 1 at each id; ids outside of 0..num_classes-1 give rows of 0.
-
-    With ``num_classes`` -1 the largest id decides, which reads ``x``.
-    """
-    import yuloh
-    if isinstance(num_classes, _core.Tensor):
-        num_classes = int(num_classes)
-    if num_classes == -1:
-        num_classes = int(yuloh.max(x)) + 1 if x.size else 0
-    if num_classes < 0:
-        raise ValueError(f"one_hot: num_classes must be at least 0 or -1, got {num_classes}.")
-    classes = _core.ops.iota([num_classes], 0, x.dtype)
-    return (yuloh.unsqueeze(x, -1) == classes).astype("float32")
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, training=True,

@@ -2,7 +2,7 @@
 """Functional room: linear maps, dropout and padding, whose arguments come in more shapes than a schema can say."""
 from ... import _core
 
-__all__ = ["dropout", "linear", "pad", "smooth_l1_loss"]
+__all__ = ["dropout", "linear", "one_hot", "pad", "silu", "smooth_l1_loss"]
 
 _matmul = _core.ops.matmul
 _dropout = _core.ops.dropout
@@ -25,6 +25,20 @@ def dropout(x, p=0.5, axis=None, training=True, inplace=False, mode="upscale_in_
     if isinstance(axis, int):
         axis = [axis]
     return _dropout(x, float(p), axis, training, mode)
+
+
+def silu(x, inplace=False, name=None):
+    """x * sigmoid(x); a new tensor in any case."""
+    return _core.ops.silu(x)
+
+
+def one_hot(x, num_classes=-1, name=None):
+    """float32 [..., num_classes] with 1 at each id. With ``num_classes`` -1 the largest id decides, which reads ``x``."""
+    if isinstance(num_classes, _core.Tensor):
+        num_classes = int(num_classes)
+    if num_classes == -1:
+        num_classes = int(x.max()) + 1 if x.size else 0
+    return _core.ops.one_hot(x, num_classes)
 
 
 def smooth_l1_loss(input, label, reduction="mean", delta=1.0, is_huber=True, name=None):
