@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from vector_windows import *  # noqa: F401,F403
+
 
 def _each(f):
     return lambda x: np.vectorize(f, otypes=[np.float64])(np.asarray(x, np.float64))
