@@ -50,6 +50,7 @@ class PlanBuilder {
   LayoutWish wish(const Node& n) const;
   void make_units();
   bool writes_donatable(const Unit& u) const;
+  std::vector<int> donatable_reads(const Unit& u, bool wanted) const;
   void schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits);
   FuseContext fuse_context() const;
   int copied(int v, const Ints& strides);
@@ -70,7 +71,7 @@ class PlanBuilder {
   std::vector<Node*> order_;
   std::vector<int> base_;
   std::vector<PlanValue> values_;
-  std::unordered_set<int> is_output_, written_;
+  std::unordered_set<int> is_output_, written_, donatable_;
   std::vector<std::pair<int, int>> copies_;
   std::unordered_map<int, int> constant_of_;
   std::vector<Unit> units_;

@@ -66,6 +66,7 @@ void PlanBuilder::assign_layouts() {
   for (Node* n : order_) {
     if (n->kind == Node::Kind::kInput) {
       values_[id({n, 0})].strides = plan_->inputs[n->attrs[0]].strides;
+      if (plan_->inputs[n->attrs[0]].donatable) donatable_.insert(id({n, 0}));
     } else if (n->kind == Node::Kind::kOp) {
       if (n->op->view) layout_view(*n);
       else if (is_tile_node(*n)) layout_tile(*n);
@@ -182,29 +183,61 @@ bool PlanBuilder::writes_donatable(const Unit& u) const {
   return false;
 }
 
+// Donatable inputs (by value number) that a unit reads; with `wanted`, those that one of its results may take over.
+std::vector<int> PlanBuilder::donatable_reads(const Unit& u, bool wanted) const {
+  std::vector<int> roots;
+  auto read = [&](const Value& v) {
+    const int root = values_[id(v)].root;
+    if (!donatable_.count(root) || std::find(roots.begin(), roots.end(), root) != roots.end()) return;
+    bool taken = !wanted;
+    for (const Value& o : u.group.outputs) taken = taken || (is_output_.count(id(o)) && o.type() == values_[root].type);
+    if (taken) roots.push_back(root);
+  };
+  if (u.node) for (const Value& v : u.node->inputs) read(v);
+  for (const Value& v : u.group.inputs) read(v);
+  return roots;
+}
+
+// By position, except for units that overwrite donated state: they wait for every check and for the other readers of
+// that state, and then run at once, so that gradients die while they are in cache.
 void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits) {
   using Entry = std::pair<uint64_t, int>;  // (priority, unit): smallest first
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  std::vector<int> parked, left(values_.size(), 0);  // left: units yet to read a donatable input
   int checks = 0;
-  for (const Unit& u : units_) checks += u.checks;
-  auto push = [&](int u) { ready.push({(units_[u].late ? uint64_t{1} << 40 : 0) + units_[u].position, u}); };
-  for (size_t u = 0; u < units_.size(); ++u)
-    if (waits[u] == 0) push(static_cast<int>(u));
-  if (checks == 0)
-    for (Unit& u : units_) u.late = false;
-  if (checks == 0) {
-    ready = {};
-    for (size_t u = 0; u < units_.size(); ++u)
-      if (waits[u] == 0) push(static_cast<int>(u));
+  for (const Unit& u : units_) {
+    checks += u.checks;
+    for (int r : donatable_reads(u, false)) ++left[r];
   }
-  while (!ready.empty()) {
-    const int u = ready.top().second;
-    ready.pop();
+  auto push = [&](int u) { ready.push({units_[u].late ? 0 : units_[u].position + uint64_t{1}, u}); };
+  auto must_wait = [&](int u) {
+    if (!units_[u].late) return false;
+    if (checks) return true;
+    const auto wanted = donatable_reads(units_[u], true);
+    return std::any_of(wanted.begin(), wanted.end(), [&](int r) { return left[r] > 1; });
+  };
+  auto run = [&](int u) {
     units_[u].may_donate = checks == 0;
     checks -= units_[u].checks;
     schedule_.push_back(u);
+    for (int r : donatable_reads(units_[u], false)) --left[r];
     for (int v : users[u])
       if (--waits[v] == 0) push(v);
+    std::erase_if(parked, [&](int p) { return !must_wait(p) && (push(p), true); });
+  };
+  for (size_t u = 0; u < units_.size(); ++u)
+    if (waits[u] == 0) push(static_cast<int>(u));
+  while (!ready.empty() || !parked.empty()) {
+    if (ready.empty()) {  // two updates wait for each other: the first one gets storage of its own
+      const int u = *std::min_element(parked.begin(), parked.end(), [&](int a, int b) { return units_[a].position < units_[b].position; });
+      std::erase(parked, u);
+      run(u);
+      continue;
+    }
+    const int u = ready.top().second;
+    ready.pop();
+    if (must_wait(u)) parked.push_back(u);
+    else run(u);
   }
   if (schedule_.size() != units_.size()) fail(ErrorKind::kRuntime, "plan: fusion made a cycle.");
 }
