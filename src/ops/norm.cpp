@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation: batch, layer, group and root-mean-square norm as composites. Statistics are kept in f32 for half
-// inputs (f64 for f64) and are outputs, so that gradient rules read them instead of computing them again. Everything
-// but the statistics is elementwise or a reduction, so neighbours (relu, residual add) fuse with it in tile programs.
+// Normalisation: batch, layer, group and root-mean-square norm as composites. Statistics are kept in f32 for
+// half inputs (f64 for f64) and are outputs, so that gradient rules read them instead of computing them
+// again. Everything but the statistics is elementwise or a reduction, so neighbours (relu, residual add) fuse
+// with it in tile programs.
 #include "ops/fn.h"
 #include "ops/window.h"
 
@@ -47,17 +48,18 @@ const Register scalars{
     {.schema = "norm_dx(Tensor x, Tensor g, Tensor mean, Tensor rstd, Tensor s1, Tensor s2) -> Tensor",
      .doc = "rstd * (g - s1 - (x - mean) * rstd * s2) in the dtype of x.",
      .infer = like_first,
-     .scalar = [](Scalar x, Scalar g, Scalar m, Scalar r, Scalar s1, Scalar s2) {
-       return r * (g - s1 - (x - m) * r * s2);
-     }},
-    {.schema = "batch_norm_dx(Tensor x, Tensor g, Tensor mean, Tensor rstd, Tensor weight, Tensor sum_g, Tensor sum_gx, "
+     .scalar = [](Scalar x, Scalar g, Scalar m, Scalar r, Scalar s1,
+                  Scalar s2) { return r * (g - s1 - (x - m) * r * s2); }},
+    {.schema = "batch_norm_dx(Tensor x, Tensor g, Tensor mean, Tensor rstd, Tensor weight, Tensor sum_g, "
+               "Tensor sum_gx, "
                "float inverse_count) -> Tensor",
      .doc = "Input gradient of batch_norm from its two channel sums.",
      .infer = like_first,
-     .scalar = [](const Call& c, Scalar x, Scalar g, Scalar m, Scalar r, Scalar w, Scalar sg, Scalar sgx) {
-       const Scalar n(c.real("inverse_count"));
-       return w * r * (g - sg * n - (x - m) * r * (sgx * n));
-     }},
+     .scalar =
+         [](const Call& c, Scalar x, Scalar g, Scalar m, Scalar r, Scalar w, Scalar sg, Scalar sgx) {
+           const Scalar n(c.real("inverse_count"));
+           return w * r * (g - sg * n - (x - m) * r * (sgx * n));
+         }},
     {.schema = "rms_scaled(Tensor x, Tensor rstd, Tensor weight) -> Tensor",
      .doc = "x * rstd * weight in the dtype of x.",
      .infer = like_first,
@@ -74,13 +76,15 @@ const Register scalars{
      .doc = "rstd * (g - x * rstd * s2) in the dtype of x.",
      .infer = like_first,
      .scalar = [](Scalar x, Scalar g, Scalar r, Scalar s2) { return r * (g - x * r * s2); }},
-    {.schema = "moments_dx(Tensor x, Tensor mean, Tensor g_mean, Tensor g_variance, float inverse_count) -> Tensor",
+    {.schema =
+         "moments_dx(Tensor x, Tensor mean, Tensor g_mean, Tensor g_variance, float inverse_count) -> Tensor",
      .doc = "Input gradient of channel_moments.",
      .infer = like_first,
-     .scalar = [](const Call& c, Scalar x, Scalar m, Scalar gm, Scalar gv) {
-       const Scalar n(c.real("inverse_count"));
-       return gm * n + (x - m) * gv * (n + n);
-     }},
+     .scalar =
+         [](const Call& c, Scalar x, Scalar m, Scalar gm, Scalar gv) {
+           const Scalar n(c.real("inverse_count"));
+           return gm * n + (x - m) * gv * (n + n);
+         }},
 };
 
 // ---- small graph helpers ----
@@ -109,7 +113,8 @@ Shape channel_shape(const Shape& x) {
 }
 void expect_shape(const Call& c, const char* arg, const Shape& want) {
   if (const Value v = c[arg]; v && !(v.shape() == want))
-    value_error(c.name(), ": ", arg, " has shape ", v.shape(), "; expected ", want, " for x ", c.type(0).shape, ".");
+    value_error(c.name(), ": ", arg, " has shape ", v.shape(), "; expected ", want, " for x ",
+                c.type(0).shape, ".");
 }
 
 // ---- channel moments: mean and biased variance over all axes but 1 ----
@@ -173,7 +178,8 @@ Values expand_batch(const Call& c) {
   const Shape s = channel_shape(c.type(0).shape);
   const Values mv = call_all("channel_moments", {c.in[0]});
   const Value rstd = rstd_of(reshape(mv[1], s), c.real("epsilon"));
-  return {normalised(c.in[0], reshape(mv[0], s), rstd, per_channel(c, "weight"), per_channel(c, "bias")), mv[0], mv[1]};
+  return {normalised(c.in[0], reshape(mv[0], s), rstd, per_channel(c, "weight"), per_channel(c, "bias")),
+          mv[0], mv[1]};
 }
 Values vjp_batch(const Call& c, const Values& g) {
   const Value &x = c.in[0], w = c["weight"], b = c["bias"], mean1 = c.out(1);
@@ -185,7 +191,8 @@ Values vjp_batch(const Call& c, const Values& g) {
     const Value sum_g = sum(cast(g[0], m.dtype()), axes);
     const Value sum_gx = sum(call("norm_dot", {g[0], x, m, r}), axes);
     const Value weight = w ? reshape(w, s) : full(s, 1.0, m.dtype());
-    gx = call("batch_norm_dx", {x, g[0], m, r, weight, sum_g, sum_gx}, {{"inverse_count", inverse_channel_count(x.shape())}});
+    gx = call("batch_norm_dx", {x, g[0], m, r, weight, sum_g, sum_gx},
+              {{"inverse_count", inverse_channel_count(x.shape())}});
     if (w) gw = cast(reshape(sum_gx, w.shape()), w.dtype());
     if (b) gb = cast(reshape(sum_g, b.shape()), b.dtype());
   }
@@ -207,7 +214,8 @@ Types infer_batch_infer(const Call& c) {
 Values expand_batch_infer(const Call& c) {
   const DType t = stat_dtype(c.type(0).dtype);
   const Value r = rstd_of(cast(per_channel(c, "variance"), t), c.real("epsilon"));
-  return {normalised(c.in[0], cast(per_channel(c, "mean"), t), r, per_channel(c, "weight"), per_channel(c, "bias"))};
+  return {normalised(c.in[0], cast(per_channel(c, "mean"), t), r, per_channel(c, "weight"),
+                     per_channel(c, "bias"))};
 }
 
 // ---- layer, group and rms norm: statistics over trailing axes of a (possibly reshaped) x ----
@@ -257,7 +265,8 @@ Types infer_layer(const Call& c) {
 Values expand_layer(const Call& c) {
   const Stats s = stats_of(c.in[0], axes_from(begin_axis(c), c.in[0].rank()), c.real("epsilon"));
   const Shape lead = leading(c);
-  return {normalised(c.in[0], s.mean, s.rstd, c["weight"], c["bias"]), reshape(s.mean, lead), reshape(s.rstd, lead)};
+  return {normalised(c.in[0], s.mean, s.rstd, c["weight"], c["bias"]), reshape(s.mean, lead),
+          reshape(s.rstd, lead)};
 }
 // Gradients through the statistics outputs are not offered: they are for the rule, not for users.
 Values vjp_layer(const Call& c, const Values& g) {
@@ -278,8 +287,8 @@ Types infer_group(const Call& c) {
   const Shape& x = c.type(0).shape;
   const int64_t g = c.integer("num_groups");
   if (g < 1 || x[1] % g != 0)
-    value_error(c.name(), ": num_groups does not divide the channels, got ", g, " and x ", x, "; expected a divisor of ",
-                x[1], ".");
+    value_error(c.name(), ": num_groups does not divide the channels, got ", g, " and x ", x,
+                "; expected a divisor of ", x[1], ".");
   expect_shape(c, "weight", {x[1]});
   expect_shape(c, "bias", {x[1]});
   const TensorType stat{stat_dtype(c.type(0).dtype), {x[0], g}};
@@ -351,35 +360,61 @@ const Register rows{
      .doc = "Mean and biased variance of every channel (axis 1), over all other axes.",
      .infer = infer_moments,
      .host = host_moments,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {moments_dx(c.in[0], c.out(0), g[0], g[1])}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {moments_dx(c.in[0], c.out(0), g[0], g[1])};
+     },
      .needs = "x out",
      .channels_last = true},
-    {.schema = "batch_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, float epsilon=1e-5) -> Tensor, Tensor, Tensor",
+    {.schema = "batch_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, float epsilon=1e-5) -> Tensor, "
+               "Tensor, Tensor",
      .doc = "Training batch norm over axis 1: (y, batch mean, biased batch variance).",
      .infer = infer_batch,
      .expand = expand_batch,
      .vjp = vjp_batch,
      .needs = "x weight out1 out2"},
-    {.schema = "batch_norm_infer(Tensor x, Tensor mean, Tensor variance, Tensor? weight=None, Tensor? bias=None, float "
+    {.schema = "batch_norm_infer(Tensor x, Tensor mean, Tensor variance, Tensor? weight=None, Tensor? "
+               "bias=None, float "
                "epsilon=1e-5) -> Tensor",
      .doc = "Batch norm with given statistics.",
      .infer = infer_batch_infer,
      .expand = expand_batch_infer},
-    {.schema = "layer_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, int begin_axis=-1, float epsilon=1e-5) -> "
+    {.schema = "running_stats_(Tensor! mean, Tensor! variance, Tensor batch_mean, Tensor batch_variance, "
+               "value float momentum) -> "
+               "Tensor, Tensor",
+     .doc = "Moves batch norm's running statistics: momentum * running + (1 - momentum) * batch.",
+     .infer = [](const Call& c) -> Types {
+       for (uint32_t i = 0; i < 2; ++i)
+         if (!(c.type(i).shape == c.type(i + 2).shape))
+           value_error(c.name(), ": the batch statistics do not fit, got shape ", c.type(i + 2).shape,
+                       "; expected ", c.type(i).shape, ".");
+       return {c.type(0), c.type(1)};
+     },
+     .expand = [](const Call& c) -> Values {
+       const auto moved = [&c](const Value& now, const Value& batch) {
+         return call("moment_step", {now, cast(batch, now.dtype()), c["momentum"]});
+       };
+       return {moved(c["mean"], c["batch_mean"]), moved(c["variance"], c["batch_variance"])};
+     },
+     .no_grad = true},
+    {.schema = "layer_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, int begin_axis=-1, float "
+               "epsilon=1e-5) -> "
                "Tensor, Tensor, Tensor",
      .doc = "Normalises over the axes from begin_axis on: (y, mean, 1 / standard deviation).",
      .infer = infer_layer,
      .expand = expand_layer,
      .vjp = vjp_layer,
      .needs = "x weight out1 out2"},
-    {.schema = "group_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, int num_groups=1, float epsilon=1e-5) -> "
+    {.schema = "group_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, int num_groups=1, float "
+               "epsilon=1e-5) -> "
                "Tensor, Tensor, Tensor",
-     .doc = "Normalises each of num_groups channel groups of every sample: (y, mean [N, G], 1 / standard deviation [N, G]).",
+     .doc = "Normalises each of num_groups channel groups of every sample: (y, mean [N, G], 1 / standard "
+            "deviation [N, G]).",
      .infer = infer_group,
      .expand = expand_group,
      .vjp = vjp_group,
      .needs = "x weight out1 out2"},
-    {.schema = "rms_norm(Tensor x, Tensor? weight=None, int begin_axis=-1, float epsilon=1e-5) -> Tensor, Tensor",
+    {.schema =
+         "rms_norm(Tensor x, Tensor? weight=None, int begin_axis=-1, float epsilon=1e-5) -> Tensor, Tensor",
      .doc = "x / root mean square over the axes from begin_axis on: (y, 1 / root mean square).",
      .infer = infer_rms,
      .expand = expand_rms,

@@ -8,7 +8,26 @@ from .conv import CHANNEL_LAST, channels_first, channels_last
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
-_grad_enabled, _set_grad_enabled = _core.grad_enabled, _core.set_grad_enabled
+_batch_norm = _core.ops.batch_norm
+
+
+def _move_by_hand(running_mean, running_var, mean, variance, momentum):
+    before = _core.grad_enabled()
+    _core.set_grad_enabled(False)
+    running_mean._assign(_core.ops.moment_step(running_mean, mean, momentum))
+    running_var._assign(_core.ops.moment_step(running_var, variance, momentum))
+    _core.set_grad_enabled(before)
+
+
+_running_stats = getattr(_core.ops, "running_stats_", _move_by_hand)
+
+
+def normalize_batch(x, running_mean, running_var, weight, bias, momentum, epsilon):
+    """Training batch norm of [N, C, ...]: normalises with the batch's statistics and records how they move the running ones."""
+    out, mean, variance = _batch_norm(x, weight, bias, epsilon)
+    if x.size:
+        _running_stats(running_mean, running_var, mean, variance, momentum)
+    return out
 
 
 def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.9, epsilon=1e-05,
@@ -25,16 +44,7 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
     if not training if use_global_stats is None else use_global_stats:
         out = _core.ops.batch_norm_infer(x, running_mean, running_var, weight, bias, epsilon)
     else:
-        out, mean, variance = _core.ops.batch_norm(x, weight, bias, epsilon)
-        if x.size:
-            before = _grad_enabled()
-            _set_grad_enabled(False)
-            try:
-                lerp, share = _core.ops.lerp, 1.0 - momentum
-                running_mean._assign(lerp(running_mean, mean, share))
-                running_var._assign(lerp(running_var, variance, share))
-            finally:
-                _set_grad_enabled(before)
+        out = normalize_batch(x, running_mean, running_var, weight, bias, momentum, epsilon)
     return channels_last(out) if last else out
 
 

@@ -4,6 +4,8 @@ import math
 import numbers
 
 from .. import functional as F
+from ..functional.conv import CHANNEL_LAST
+from ..functional.norm import normalize_batch
 from ..initializer import Constant, Normal
 from ...framework.param_attr import ParamAttr
 from .common import with_name
@@ -37,6 +39,7 @@ class _BatchNormBase(_NormBase):
             raise ValueError(f"{type(self).__name__}: data_format must be one of {self.formats}, got {data_format!r}.")
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
+        self._plain = use_global_stats is None and data_format not in CHANNEL_LAST  # the case that is quick to record
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._scale_and_shift([num_features], weight_attr, bias_attr)
         self._mean = self._statistic(num_features, 0.0, mean_name)
@@ -49,9 +52,12 @@ class _BatchNormBase(_NormBase):
         return parameter
 
     def forward(self, input):
-        if len(input.shape) not in self.ranks:
+        if input.ndim not in self.ranks:
             raise ValueError(f"{type(self).__name__}: input must have {' or '.join(map(str, self.ranks))} dimensions, "
                              f"got shape {list(input.shape)}.")
+        if self.training and self._plain:
+            return normalize_batch(input, self._mean, self._variance, self.weight, self.bias, self._momentum,
+                                   self._epsilon)
         return F.batch_norm(input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum,
                             self._epsilon, self._data_format, self._use_global_stats)
 
