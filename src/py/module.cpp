@@ -230,6 +230,7 @@ void without_gil(void (*f)()) {
 void bind_modes(nb::module_& m) {
   m.def("run_pending", [] { without_gil([] { Context::current().flush(); }); }, "Runs what live tensors are waiting for.");
   m.def("close_step", [] { Context::current().step_closed = true; }, "optimizer.step() was recorded; it runs at the next trigger.");
+  m.def("reopen_step", [] { return std::exchange(Context::current().step_closed, false); }, "What follows still belongs to the closed step; returns whether one was.");
   m.def("step_boundary", [] {
     if (Context::current().step_closed) without_gil([] { Context::current().flush(); });
   }, "The first op of a new step: runs a closed one.");
