@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/conv_product.h"
-
 #include <cstring>
 
+#include "cpu/conv_product.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/parallel.h"
 #include "ops/window.h"
@@ -21,7 +20,9 @@ struct Pointwise {
 };
 
 Role role_of(const Call& c) {
-  return c.name() == "conv" ? Role::kForward : c.name() == "conv_grad_input" ? Role::kGradInput : Role::kGradWeight;
+  return c.name() == "conv"              ? Role::kForward
+         : c.name() == "conv_grad_input" ? Role::kGradInput
+                                         : Role::kGradWeight;
 }
 
 bool analyse(const KernelRequest& r, Pointwise* t, std::string* why) {
@@ -60,9 +61,12 @@ MatrixStrides rows(int64_t row, int64_t col = 1) { return {{}, row, col}; }
 MatrixProblem product(const Pointwise& t) {
   const int64_t m = t.batch * t.out_positions, i = t.in_channels, o = t.out_channels;
   switch (t.role) {
-    case Role::kForward: return {t.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
-    case Role::kGradInput: return {t.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
-    default: return {t.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
+    case Role::kForward:
+      return {t.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
+    case Role::kGradInput:
+      return {t.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
+    default:
+      return {t.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
   }
 }
 
@@ -70,11 +74,15 @@ class Conv1x1Kernel final : public Kernel {
  public:
   Conv1x1Kernel(const Pointwise& t, std::unique_ptr<Kernel> gemm) : t_(t), gemm_(std::move(gemm)) {
     size_ = static_cast<int64_t>(dtype_size(t.dtype));
-    if (t.gather) rows_bytes_ = (static_cast<size_t>(t.batch * t.out_positions * t.in_channels * size_) + 63) & ~size_t{63};
+    if (t.gather)
+      rows_bytes_ =
+          (static_cast<size_t>(t.batch * t.out_positions * t.in_channels * size_) + 63) & ~size_t{63};
     cost = gemm_->cost;
   }
   size_t workspace_bytes() const override { return rows_bytes_ + gemm_->workspace_bytes(); }
-  std::string describe() const override { return cat("conv1x1", t_.gather ? "+rows" : "", ":", gemm_->describe()); }
+  std::string describe() const override {
+    return cat("conv1x1", t_.gather ? "+rows" : "", ":", gemm_->describe());
+  }
   void run(void* const* ptrs) override {
     char* few = static_cast<char*>(ptrs[3]);
     void* p[4] = {ptrs[0], ptrs[1], ptrs[2], few + rows_bytes_};

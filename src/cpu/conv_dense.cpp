@@ -13,8 +13,10 @@ namespace {
 
 enum class Role { kForward, kGradInput, kGradWeight };
 
-// With P input and Q output positions, D[(q, o), (p, i)] = W[o, i, tap(q, p)], or 0 where no tap leads from p to q:
-//   forward y = x D^T,  input gradient gx = gy D,  weight gradient gD = gy^T x folded back over the pairs of a tap.
+// With P input and Q output positions, D[(q, o), (p, i)] = W[o, i, tap(q, p)], or 0 where no tap leads from p
+// to q:
+//   forward y = x D^T,  input gradient gx = gy D,  weight gradient gD = gy^T x folded back over the pairs of
+//   a tap.
 struct Dense {
   Role role;
   DType dtype;
@@ -24,7 +26,9 @@ struct Dense {
 };
 
 Role role_of(const Call& c) {
-  return c.name() == "conv" ? Role::kForward : c.name() == "conv_grad_input" ? Role::kGradInput : Role::kGradWeight;
+  return c.name() == "conv"              ? Role::kForward
+         : c.name() == "conv_grad_input" ? Role::kGradInput
+                                         : Role::kGradWeight;
 }
 
 void find_taps(const Window3& w, Dense* d) {
@@ -44,9 +48,11 @@ void find_taps(const Window3& w, Dense* d) {
     }
 }
 
-// Nanoseconds per (input channel, output channel), from measurements on one core with AVX-512 (2 x 10^11 FLOP/s): the
-// products, and what is moved to spread or reorder the weight. Only the comparison matters.
-double dense_cost(const Dense& d) { return static_cast<double>(d.pairs()) * (static_cast<double>(d.batch) / 125 + 0.75); }
+// Nanoseconds per (input channel, output channel), from measurements on one core with AVX-512 (2 x 10^11
+// FLOP/s): the products, and what is moved to spread or reorder the weight. Only the comparison matters.
+double dense_cost(const Dense& d) {
+  return static_cast<double>(d.pairs()) * (static_cast<double>(d.batch) / 125 + 0.75);
+}
 double direct_cost(const Dense& d) {
   return static_cast<double>(d.taps) * (static_cast<double>(d.batch * d.out_positions) / 150 + 1.7);
 }
@@ -68,7 +74,8 @@ bool analyse(const KernelRequest& r, Dense* d, std::string* why) {
     *why = "groups or a permuted weight";
     return false;
   }
-  const Window3 w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape), spatial_of(y.type.shape));
+  const Window3 w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape),
+                            spatial_of(y.type.shape));
   for (int i = 0; i < 3; ++i)
     if (w.in[i] > kMaxPositions || w.out[i] > kMaxPositions) {
       *why = "the spatial plane is large";
@@ -92,13 +99,17 @@ MatrixStrides rows(int64_t row, int64_t col = 1) { return {{}, row, col}; }
 MatrixProblem product(const Dense& d) {
   const int64_t m = d.batch, i = d.in_positions * d.in_channels, o = d.out_positions * d.out_channels;
   switch (d.role) {
-    case Role::kForward: return {d.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
-    case Role::kGradInput: return {d.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
-    default: return {d.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
+    case Role::kForward:
+      return {d.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
+    case Role::kGradInput:
+      return {d.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
+    default:
+      return {d.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
   }
 }
 
-// The weight of one output channel: [in_channels][taps] in `w`; its rows of D for every output position in `d`.
+// The weight of one output channel: [in_channels][taps] in `w`; its rows of D for every output position in
+// `d`.
 struct SpreadArgs {
   const Dense* geometry;
   void *w, *d;
@@ -118,8 +129,10 @@ YULOH_INLINE void spread_body(const SpreadArgs& a) {
     auto* row = static_cast<typename E::T*>(a.d) + q * g.out_channels * g.in_positions * n;
     for (int64_t p = 0; p < g.in_positions; ++p) {
       const int64_t t = g.tap_of[q * g.in_positions + p];
-      if (t < 0) std::memset(row + p * n, 0, sizeof(*row) * n);
-      else std::memcpy(row + p * n, line + t * n, sizeof(*row) * n);
+      if (t < 0)
+        std::memset(row + p * n, 0, sizeof(*row) * n);
+      else
+        std::memcpy(row + p * n, line + t * n, sizeof(*row) * n);
     }
   }
 }
@@ -165,7 +178,8 @@ class ConvDenseKernel final : public Kernel {
     if (d_.role == Role::kGradWeight) {
       void* p[4] = {ptrs[1], ptrs[0], matrix, rest};
       gemm_->run(p);
-      each_channel(static_cast<char*>(ptrs[2]), matrix, scratch, d_.dtype == DType::kFloat32 ? fold<SimdF32> : fold<SimdBF16>);
+      each_channel(static_cast<char*>(ptrs[2]), matrix, scratch,
+                   d_.dtype == DType::kFloat32 ? fold<SimdF32> : fold<SimdBF16>);
     } else {
       each_channel(static_cast<char*>(ptrs[1]), matrix, scratch,
                    d_.dtype == DType::kFloat32 ? spread<SimdF32> : spread<SimdBF16>);
@@ -181,8 +195,8 @@ class ConvDenseKernel final : public Kernel {
     const int64_t per = (d_.out_channels + kBlocks - 1) / kBlocks;
     parallel_for(kBlocks, [&](int64_t b) {
       for (int64_t o = b * per; o < std::min((b + 1) * per, d_.out_channels); ++o)
-        fn({&d_, w + o * d_.in_channels * d_.taps * size_, matrix + o * d_.in_positions * d_.in_channels * size_,
-            scratch + b * scratch_floats_});
+        fn({&d_, w + o * d_.in_channels * d_.taps * size_,
+            matrix + o * d_.in_positions * d_.in_channels * size_, scratch + b * scratch_floats_});
     });
   }
   Dense d_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as matrix products on the plain weight, before the library's convolution in the lists: the library
-// reorders the weight at every call, which at small spatial extents costs more than the arithmetic.
+// Convolutions as matrix products on the plain weight, before the library's convolution in the lists: the
+// library reorders the weight at every call, which at small spatial extents costs more than the arithmetic.
 // conv1x1: 1x1 kernels; strided ones gather their rows first.
-// conv_dense: where most taps meet only padding (3x3 on 2x2), the whole spatial plane becomes one matrix row and the
-// weight is spread into a (positions x channels) matrix; then no padding is multiplied.
+// conv_dense: where most taps meet only padding (3x3 on 2x2), the whole spatial plane becomes one matrix row
+// and the weight is spread into a (positions x channels) matrix; then no padding is multiplied.
 #pragma once
 #include "plan/kernel.h"
 

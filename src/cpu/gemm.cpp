@@ -19,9 +19,12 @@ constexpr int64_t kBlockN = 512;
 
 const Kernels& kernels() {
   switch (cpu_isa()) {
-    case Isa::kAvx512: return gemm_detail::kernels_avx512();
-    case Isa::kAvx2: return gemm_detail::kernels_avx2();
-    default: return gemm_detail::kernels_portable();
+    case Isa::kAvx512:
+      return gemm_detail::kernels_avx512();
+    case Isa::kAvx2:
+      return gemm_detail::kernels_avx2();
+    default:
+      return gemm_detail::kernels_portable();
   }
 }
 
@@ -34,7 +37,7 @@ int64_t even_block(int64_t n, int64_t most, int64_t unit) {
 
 // How z is cut; by shape only.
 struct Cut {
-  int64_t m, n, k;          // block sizes
+  int64_t m, n, k;  // block sizes
   int64_t m_blocks, n_blocks;
   bool pack_x, pack_y;
 };
@@ -58,15 +61,19 @@ Cut cut_of(const GemmProblem& p, const Kernels& t) {
   return c;
 }
 
-void pack_generic(const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride, int width) {
+void pack_generic(const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out,
+                  int64_t stride, int width) {
   for (int64_t q = 0; q < k; ++q)
     for (int r = 0; r < width; ++r) out[q * stride + r] = r < rows ? s[r * r_stride + q * k_stride] : 0.0f;
 }
-void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride,
-          int width) {
-  if (r_stride == 1) t.pack_rows(s, k_stride, rows, k, out, stride, width);
-  else if (k_stride == 1) t.pack_transposed(s, r_stride, rows, k, out, stride, width);
-  else pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
+void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k,
+          float* out, int64_t stride, int width) {
+  if (r_stride == 1)
+    t.pack_rows(s, k_stride, rows, k, out, stride, width);
+  else if (k_stride == 1)
+    t.pack_transposed(s, r_stride, rows, k, out, stride, width);
+  else
+    pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
 }
 
 // Packing buffers, one pair per thread for its life: 32 kB + 168 kB and some.
@@ -101,8 +108,9 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
   const float* pack_rows_of_x(int64_t k0, int64_t kn) {
     float* out = x_buffer.get(divide_up(m1_ - m0_, step_) * kn * kPanelX);
     for (int64_t m = m0_; m < m1_; m += step_)
-      pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col, static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn,
-           out + (m - m0_) / step_ * kn * kPanelX, kPanelX, kPanelX);
+      pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col,
+           static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn, out + (m - m0_) / step_ * kn * kPanelX,
+           kPanelX, kPanelX);
     return out;
   }
   MicroArgs panel(int64_t n, int64_t k0, int64_t kn) const {
@@ -125,8 +133,10 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
       a.b = out, a.b_row = width;
     }
     for (int64_t m = m0_; m < m1_; m += step_) {
-      if (packed) a.a = packed + (m - m0_) / step_ * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
-      else a.a = p_.x + m * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
+      if (packed)
+        a.a = packed + (m - m0_) / step_ * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
+      else
+        a.a = p_.x + m * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
       a.c = p_.z + m * p_.z_row + n;
       if (p_.epilogue.add) a.add = p_.epilogue.add + m * a.add_row + n;
       const int64_t rows = m1_ - m < step_ ? m1_ - m : step_;
@@ -171,8 +181,8 @@ void gemm(const GemmProblem& p) {
 }
 
 namespace {
-// The same product read the other way round: z^T = y^T x^T. Wanted when z is stored by columns, for a row vector times
-// a matrix stored by columns, and for a matrix stored by columns times a vector.
+// The same product read the other way round: z^T = y^T x^T. Wanted when z is stored by columns, for a row
+// vector times a matrix stored by columns, and for a matrix stored by columns times a vector.
 bool want_swap(const MatrixProblem& p) {
   if (p.z.col != 1 && p.n != 1) return true;
   if (p.m == 1 && p.n != 1 && p.y.row == 1 && p.y.col != 1) return true;
@@ -193,10 +203,13 @@ class GemmKernel final : public Kernel {
     if (p_.n == 1) p_.z.col = 1;
     if (p_.n == 1 && p_.k > 1 && p_.y.row != 1 && p_.x.col == 1) pack_vector_ = true;
   }
-  size_t workspace_bytes() const override { return pack_vector_ ? sizeof(float) * static_cast<size_t>(p_.k) : 0; }
+  size_t workspace_bytes() const override {
+    return pack_vector_ ? sizeof(float) * static_cast<size_t>(p_.k) : 0;
+  }
   std::string describe() const override { return cat("yuloh_gemm:", isa_name(cpu_isa())); }
   void run(void* const* ptrs) override {
-    const float *x = static_cast<const float*>(ptrs[swap_ ? 1 : 0]), *y = static_cast<const float*>(ptrs[swap_ ? 0 : 1]);
+    const float *x = static_cast<const float*>(ptrs[swap_ ? 1 : 0]),
+                *y = static_cast<const float*>(ptrs[swap_ ? 0 : 1]);
     float* z = static_cast<float*>(ptrs[2]);
     const int64_t batches = p_.batches();
     const bool small = p_.m * p_.n * p_.k < 200000;  // then batches are the tasks
@@ -218,7 +231,8 @@ class GemmKernel final : public Kernel {
       batch /= p_.batch[i];
       ox += q * p_.x.batch[i], oy += q * p_.y.batch[i], oz += q * p_.z.batch[i];
     }
-    GemmProblem g{p_.m, p_.n, p_.k, x + ox, y + oy, z + oz, p_.x.row, p_.x.col, p_.y.row, p_.y.col, p_.z.row, {}};
+    GemmProblem g{p_.m,     p_.n,     p_.k,     x + ox,   y + oy,   z + oz,
+                  p_.x.row, p_.x.col, p_.y.row, p_.y.col, p_.z.row, {}};
     if (pack_vector_ && p_.batch.empty()) {
       float* v = static_cast<float*>(work);
       for (int64_t i = 0; i < p_.k; ++i) v[i] = g.y[i * p_.y.row];
@@ -251,7 +265,8 @@ bool own_product_fits(const MatrixProblem& p, std::string* why) {
 std::unique_ptr<Kernel> make_own_product(const MatrixProblem& p) { return std::make_unique<GemmKernel>(p); }
 
 bool own_product_is_faster(const MatrixProblem& p) {
-  // Measured (bench/, docs/design.md): vectors, narrow results, and products too small for the library's overhead.
+  // Measured (bench/, docs/design.md): vectors, narrow results, and products too small for the library's
+  // overhead.
   return p.m == 1 || p.n <= 16 || p.m * p.n * p.k <= 400000;
 }
 

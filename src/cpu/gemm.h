@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own f32 matrix product with fused epilogue (bias, residual add, relu). Micro-kernels for AVX-512, AVX2 and plain
-// C++ are picked at run time; operands may have any strides; work is cut by shape only, so results do not depend on
-// the number of threads. Stands beside oneDNN in the matmul list and is chosen where it is faster (docs/design.md).
+// Our own f32 matrix product with fused epilogue (bias, residual add, relu). Micro-kernels for AVX-512, AVX2
+// and plain C++ are picked at run time; operands may have any strides; work is cut by shape only, so results
+// do not depend on the number of threads. Stands beside oneDNN in the matmul list and is chosen where it is
+// faster (docs/design.md).
 #pragma once
 #include "cpu/matrix.h"
 

@@ -38,7 +38,8 @@ struct V {
   static void transpose(const float* src, int64_t row, float* dst, int64_t out) {
     R r[8], t[8];
     for (int i = 0; i < 8; ++i) r[i] = load(src + i * row);
-    for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    for (int i = 0; i < 8; i += 2)
+      t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     for (int i = 0; i < 8; i += 4)
       for (int j = 0; j < 2; ++j) {
         r[i + 2 * j] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0x44);

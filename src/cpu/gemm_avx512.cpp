@@ -6,13 +6,15 @@
 #include "cpu/gemm_kernels.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
+#if !defined( \
+    __clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
+                             apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
@@ -36,7 +38,8 @@ struct V {
   static void transpose(const float* src, int64_t row, float* dst, int64_t out) {
     R r[16], t[16];
     for (int i = 0; i < 16; ++i) r[i] = load(src + i * row);
-    for (int i = 0; i < 16; i += 2) t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    for (int i = 0; i < 16; i += 2)
+      t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     for (int i = 0; i < 16; i += 4)
       for (int j = 0; j < 2; ++j) {
         r[i + 2 * j] = _mm512_shuffle_ps(t[i + j], t[i + j + 2], 0x44);
@@ -44,8 +47,10 @@ struct V {
       }
     // r[4q + j]: column j of each 128-bit lane for rows 4q..4q+3; now the lanes are transposed.
     for (int j = 0; j < 4; ++j) {
-      const R lo0 = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88), hi0 = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
-      const R lo1 = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88), hi1 = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
+      const R lo0 = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88),
+              hi0 = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
+      const R lo1 = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88),
+              hi1 = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
       store(dst + j * out, _mm512_shuffle_f32x4(lo0, lo1, 0x88));
       store(dst + (4 + j) * out, _mm512_shuffle_f32x4(hi0, hi1, 0x88));
       store(dst + (8 + j) * out, _mm512_shuffle_f32x4(lo0, lo1, 0xdd));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The micro-kernels of our GEMM, one table per instruction set (gemm_avx512.cpp, gemm_avx2.cpp, gemm_portable.cpp; all
-// made from gemm_kernels.inl). A micro-kernel multiplies up to `mr` rows by a panel of `nr` columns.
+// The micro-kernels of our GEMM, one table per instruction set (gemm_avx512.cpp, gemm_avx2.cpp,
+// gemm_portable.cpp; all made from gemm_kernels.inl). A micro-kernel multiplies up to `mr` rows by a panel of
+// `nr` columns.
 #pragma once
 #include <cstdint>
 
@@ -16,9 +17,9 @@ struct MicroArgs {
   int64_t b_row;
   float* c;
   int64_t c_row;
-  int columns;      // valid columns of the panel
-  bool accumulate;  // add to c (later blocks of k)
-  bool last;        // apply the epilogue
+  int columns;        // valid columns of the panel
+  bool accumulate;    // add to c (later blocks of k)
+  bool last;          // apply the epilogue
   const float* bias;  // moved to this panel's first column
   const float* add;   // moved to this tile
   int64_t add_row;
@@ -33,9 +34,11 @@ struct Kernels {
   MicroFn half[kMaxRows + 1];   // the same for at most nr / 2 columns
   MicroFn wide;                 // one row, 4 nr columns: enough independent sums to hide the latency
   // out[p * stride + r] = src[r * row_stride + p] for r < rows, p < k; columns [rows, width) become zero.
-  void (*pack_transposed)(const float* src, int64_t row_stride, int rows, int64_t k, float* out, int64_t stride, int width);
+  void (*pack_transposed)(const float* src, int64_t row_stride, int rows, int64_t k, float* out,
+                          int64_t stride, int width);
   // out[p * stride + r] = src[p * k_stride + r]
-  void (*pack_rows)(const float* src, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride, int width);
+  void (*pack_rows)(const float* src, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride,
+                    int width);
   float (*dot)(const float* a, const float* b, int64_t n);
 };
 const Kernels& kernels_avx512();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Body of the GEMM micro-kernels. The including file defines, in an anonymous namespace, struct V: register type R of
-// V::n floats with zero, load, set1, fma, add, max, store, load_part / store_part (first `count` floats, others zero),
-// sum, and transpose(src, row_stride, dst, dst_stride): V::n x V::n floats; and kRows, the rows that fit the registers.
+// Body of the GEMM micro-kernels. The including file defines, in an anonymous namespace, struct V: register
+// type R of V::n floats with zero, load, set1, fma, add, max, store, load_part / store_part (first `count`
+// floats, others zero), sum, and transpose(src, row_stride, dst, dst_stride): V::n x V::n floats; and kRows,
+// the rows that fit the registers.
 
 template <int MR, int NV>
 void micro(const MicroArgs& p) {
@@ -48,18 +49,22 @@ void micro(const MicroArgs& p) {
         if (p.add) v = V::add(v, load(p.add + i * p.add_row + at, h));
         if (p.relu) v = V::max(V::zero(), v);
       }
-      if (full) V::store(c + at, v);
-      else V::store_part(c + at, v, count(h));
+      if (full)
+        V::store(c + at, v);
+      else
+        V::store_part(c + at, v, count(h));
     }
   }
 }
 
-void pack_transposed(const float* src, int64_t row_stride, int rows, int64_t k, float* out, int64_t stride, int width) {
+void pack_transposed(const float* src, int64_t row_stride, int rows, int64_t k, float* out, int64_t stride,
+                     int width) {
   for (int r0 = 0; r0 < width; r0 += V::n) {
     const int here = rows - r0 < V::n ? (rows - r0 < 0 ? 0 : rows - r0) : V::n;
     int64_t p = 0;
     if (here == V::n)
-      for (; p + V::n <= k; p += V::n) V::transpose(src + r0 * row_stride + p, row_stride, out + p * stride + r0, stride);
+      for (; p + V::n <= k; p += V::n)
+        V::transpose(src + r0 * row_stride + p, row_stride, out + p * stride + r0, stride);
     else if (here > 0) {  // rows that do not exist are read from zeros
       alignas(64) float tile[V::n * V::n] = {};
       for (; p + V::n <= k; p += V::n) {
@@ -68,18 +73,22 @@ void pack_transposed(const float* src, int64_t row_stride, int rows, int64_t k, 
       }
     }
     for (; p < k; ++p)
-      for (int r = 0; r < V::n; ++r) out[p * stride + r0 + r] = r < here ? src[(r0 + r) * row_stride + p] : 0.0f;
+      for (int r = 0; r < V::n; ++r)
+        out[p * stride + r0 + r] = r < here ? src[(r0 + r) * row_stride + p] : 0.0f;
   }
 }
 
-void pack_rows(const float* src, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride, int width) {
+void pack_rows(const float* src, int64_t k_stride, int rows, int64_t k, float* out, int64_t stride,
+               int width) {
   for (int64_t p = 0; p < k; ++p)
     for (int r0 = 0; r0 < width; r0 += V::n) {
       const float* s = src + p * k_stride + r0;
       float* d = out + p * stride + r0;
       const int here = rows - r0;
-      if (here >= V::n) V::store(d, V::load(s));
-      else V::store(d, here > 0 ? V::load_part(s, here) : V::zero());
+      if (here >= V::n)
+        V::store(d, V::load(s));
+      else
+        V::store(d, here > 0 ? V::load_part(s, here) : V::zero());
     }
 }
 

@@ -17,12 +17,24 @@ struct V {
     return {{f(0), f(1), f(2), f(3)}};
   }
   static R zero() { return {}; }
-  static R load(const float* p) { return each([&](int i) { return p[i]; }); }
-  static R load_part(const float* p, int count) { return each([&](int i) { return i < count ? p[i] : 0.0f; }); }
-  static R set1(float s) { return each([&](int) { return s; }); }
-  static R fma(R a, R b, R c) { return each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
-  static R add(R a, R b) { return each([&](int i) { return a.v[i] + b.v[i]; }); }
-  static R max(R a, R b) { return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
+  static R load(const float* p) {
+    return each([&](int i) { return p[i]; });
+  }
+  static R load_part(const float* p, int count) {
+    return each([&](int i) { return i < count ? p[i] : 0.0f; });
+  }
+  static R set1(float s) {
+    return each([&](int) { return s; });
+  }
+  static R fma(R a, R b, R c) {
+    return each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  }
+  static R add(R a, R b) {
+    return each([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  static R max(R a, R b) {
+    return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
   static void store(float* p, R r) { store_part(p, r, n); }
   static void store_part(float* p, R r, int count) {
     for (int i = 0; i < count; ++i) p[i] = r.v[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matmul request as kernels see it: batch x (m, k) times batch x (k, n) with strides, batch axes merged where the
-// strides allow, and everything turned into one product where y is one matrix for all batches. Shared by the oneDNN
-// and the own GEMM candidates.
+// A matmul request as kernels see it: batch x (m, k) times batch x (k, n) with strides, batch axes merged
+// where the strides allow, and everything turned into one product where y is one matrix for all batches.
+// Shared by the oneDNN and the own GEMM candidates.
 #pragma once
 #include "ops/matmul.h"
 #include "plan/kernel.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel_moments for channels-last inputs: mean and biased variance of every channel in one pass over memory. Each
-// chunk of rows is summed, then its squared deviations from the chunk's own mean are taken while it is still in cache;
-// chunks combine in order (so nothing depends on the thread count, and no large mean cancels).
+// channel_moments for channels-last inputs: mean and biased variance of every channel in one pass over
+// memory. Each chunk of rows is summed, then its squared deviations from the chunk's own mean are taken while
+// it is still in cache; chunks combine in order (so nothing depends on the thread count, and no large mean
+// cancels).
 #include <algorithm>
 #include <cstring>
 
@@ -70,7 +71,9 @@ class MomentsKernel final : public Kernel {
     cost.bytes = static_cast<double>(numel(t.shape)) * static_cast<double>(dtype_size(t.dtype));
     cost.flops = 4.0 * static_cast<double>(numel(t.shape));
   }
-  size_t workspace_bytes() const override { return sizeof(float) * 2 * static_cast<size_t>((chunks_ + 2) * channels_); }
+  size_t workspace_bytes() const override {
+    return sizeof(float) * 2 * static_cast<size_t>((chunks_ + 2) * channels_);
+  }
   std::string describe() const override { return "yuloh_moments"; }
   void run(void* const* ptrs) override {
     double* totals = static_cast<double*>(ptrs[3]);
@@ -112,7 +115,8 @@ class MomentsKernel final : public Kernel {
 
 bool moments_fits(const KernelRequest& r, std::string* why) {
   const TensorType& t = r.in[0].type;
-  const bool last = t.shape.size() == 2 ? is_row_major(t.shape, r.in[0].strides) : is_channels_last(t.shape, r.in[0].strides);
+  const bool last = t.shape.size() == 2 ? is_row_major(t.shape, r.in[0].strides)
+                                        : is_channels_last(t.shape, r.in[0].strides);
   if ((t.dtype != DType::kFloat32 && t.dtype != DType::kBFloat16) || numel(t.shape) == 0 || !last) {
     *why = "x is empty, not channels-last or neither float32 nor bfloat16";
     return false;

@@ -20,12 +20,18 @@ dnnl::stream& stream() {
 
 dnnl::memory::data_type data_type(DType t) {
   switch (t) {
-    case DType::kFloat32: return dnnl::memory::data_type::f32;
-    case DType::kBFloat16: return dnnl::memory::data_type::bf16;
-    case DType::kInt32: return dnnl::memory::data_type::s32;
-    case DType::kInt8: return dnnl::memory::data_type::s8;
-    case DType::kUInt8: return dnnl::memory::data_type::u8;
-    default: fail(ErrorKind::kRuntime, "onednn: no data type for ", t, ".");
+    case DType::kFloat32:
+      return dnnl::memory::data_type::f32;
+    case DType::kBFloat16:
+      return dnnl::memory::data_type::bf16;
+    case DType::kInt32:
+      return dnnl::memory::data_type::s32;
+    case DType::kInt8:
+      return dnnl::memory::data_type::s8;
+    case DType::kUInt8:
+      return dnnl::memory::data_type::u8;
+    default:
+      fail(ErrorKind::kRuntime, "onednn: no data type for ", t, ".");
   }
 }
 
@@ -52,11 +58,12 @@ bool any_empty(const KernelRequest& r, std::string* why) {
 
 dnnl::memory::dims dims_of(const Shape& s) { return {s.begin(), s.end()}; }
 
-
 dnnl::memory::desc desc(const TensorType& t, const Ints& strides) {
   return {dims_of(t.shape), data_type(t.dtype), dims_of(strides)};
 }
-dnnl::memory::desc activation_desc(const Operand& o) { return desc(o.type, channels_last_strides(o.type.shape)); }
+dnnl::memory::desc activation_desc(const Operand& o) {
+  return desc(o.type, channels_last_strides(o.type.shape));
+}
 
 std::string signature_base(std::string_view op) {
   return cat(op, "/", num_threads(), "/", static_cast<int>(cpu_isa()), "/");
@@ -75,7 +82,8 @@ std::string signature(const KernelRequest& r) {
   return s;
 }
 
-std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*), const void* arg) {
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*),
+                             const void* arg) {
   static std::mutex mu;
   static auto* cache = new std::unordered_map<std::string, std::shared_ptr<void>>;
   constexpr size_t kMaxEntries = 4096;  // some 10 kB each; shapes without end start over

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oneDNN candidates share: engine and stream, memory descriptors from our operands, a cache of prepared
-// primitives by local signature (a plan with known shapes costs no primitive creation; DESIGN 3.6), and error mapping.
-// Private to src/cpu/onednn_*.cpp.
+// What the oneDNN candidates share: engine and stream, memory descriptors from our operands, a cache of
+// prepared primitives by local signature (a plan with known shapes costs no primitive creation; DESIGN 3.6),
+// and error mapping. Private to src/cpu/onednn_*.cpp.
 #pragma once
 #include <dnnl.hpp>
 #include <memory>
@@ -20,17 +20,20 @@ bool any_empty(const KernelRequest& r, std::string* why);
 
 dnnl::memory::dims dims_of(const Shape& s);
 dnnl::memory::desc desc(const TensorType& t, const Ints& strides);
-// Channels-last strides for an activation that is channels-last (extents of 1 normalised, so that the library sees
-// its own format tag).
+// Channels-last strides for an activation that is channels-last (extents of 1 normalised, so that the library
+// sees its own format tag).
 dnnl::memory::desc activation_desc(const Operand& o);
 
 // Signature of a request: op, attributes, types, layouts, thread count.
 std::string signature(const KernelRequest& r);
-std::string signature_base(std::string_view op);  // op, thread count, instruction set: the part every signature has
+std::string signature_base(
+    std::string_view op);  // op, thread count, instruction set: the part every signature has
 // Looks up or makes the value for a signature. `make` runs under the cache's lock.
-std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*), const void* arg);
+std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*),
+                             const void* arg);
 template <class T, class Arg>
-std::shared_ptr<T> prepared(const std::string& key, std::shared_ptr<void> (*make)(const void*), const Arg& arg) {
+std::shared_ptr<T> prepared(const std::string& key, std::shared_ptr<void> (*make)(const void*),
+                            const Arg& arg) {
   return std::static_pointer_cast<T>(cached(key, make, &arg));
 }
 

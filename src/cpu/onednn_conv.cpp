@@ -20,9 +20,12 @@ struct Operands {
 };
 Operands operands(const KernelRequest& r) {
   switch (role_of(r.call)) {
-    case Role::kForward: return {r.in[0], r.in[1], r.out[0]};
-    case Role::kGradInput: return {r.out[0], r.in[1], r.in[0]};
-    default: return {r.in[0], r.out[0], r.in[1]};
+    case Role::kForward:
+      return {r.in[0], r.in[1], r.out[0]};
+    case Role::kGradInput:
+      return {r.out[0], r.in[1], r.in[0]};
+    default:
+      return {r.in[0], r.out[0], r.in[1]};
   }
 }
 
@@ -68,29 +71,31 @@ std::shared_ptr<void> prepare(const void* request) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto direct = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc fwd(
-      engine(), p->role == Role::kForward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training, direct,
-      p->x, any, p->y, stride, dilation, begin, end, attr);
+      engine(),
+      p->role == Role::kForward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
+      direct, p->x, any, p->y, stride, dilation, begin, end, attr);
   const auto keep = [&](const auto& pd, const memory::desc& weight, const dnnl::primitive& conv) {
     p->conv = conv, p->weight = weight, p->scratch = pd.scratchpad_desc(), p->name = pd.impl_info_str();
   };
   if (p->role == Role::kForward) {
     keep(fwd, fwd.weights_desc(), dnnl::convolution_forward(fwd));
   } else if (p->role == Role::kGradInput) {
-    const dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, p->x, any, p->y, stride, dilation, begin, end,
-                                                             fwd, attr);
+    const dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, p->x, any, p->y, stride,
+                                                             dilation, begin, end, fwd, attr);
     keep(pd, pd.weights_desc(), dnnl::convolution_backward_data(pd));
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, p->x, any, p->y, stride, dilation, begin,
-                                                                end, fwd, attr);
+    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, p->x, any, p->y, stride,
+                                                                dilation, begin, end, fwd, attr);
     keep(pd, pd.diff_weights_desc(), dnnl::convolution_backward_weights(pd));
   }
   if (p->weight != p->user_weight) {
     const bool out = p->role == Role::kGradWeight;
-    p->reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), out ? p->weight : p->user_weight, engine(),
-                                                             out ? p->user_weight : p->weight));
+    p->reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), out ? p->weight : p->user_weight,
+                                                             engine(), out ? p->user_weight : p->weight));
   }
   const Shape& ws = o.weight.type.shape;
-  p->flops = 2.0 * static_cast<double>(numel(o.y.type.shape)) * static_cast<double>(numel(ws) / std::max<Dim>(ws[0], 1));
+  p->flops = 2.0 * static_cast<double>(numel(o.y.type.shape)) *
+             static_cast<double>(numel(ws) / std::max<Dim>(ws[0], 1));
   return p;
 }
 
@@ -111,18 +116,23 @@ class ConvKernel final : public Kernel {
     std::unordered_map<int, memory> args;
     switch (p_->role) {
       case Role::kForward:
-        args = {{DNNL_ARG_SRC, mem(p_->x, ptrs[0])}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, mem(p_->y, ptrs[2])}};
+        args = {{DNNL_ARG_SRC, mem(p_->x, ptrs[0])},
+                {DNNL_ARG_WEIGHTS, weight},
+                {DNNL_ARG_DST, mem(p_->y, ptrs[2])}};
         break;
       case Role::kGradInput:
-        args = {{DNNL_ARG_DIFF_DST, mem(p_->y, ptrs[0])}, {DNNL_ARG_WEIGHTS, weight},
+        args = {{DNNL_ARG_DIFF_DST, mem(p_->y, ptrs[0])},
+                {DNNL_ARG_WEIGHTS, weight},
                 {DNNL_ARG_DIFF_SRC, mem(p_->x, ptrs[2])}};
         break;
       case Role::kGradWeight:
-        args = {{DNNL_ARG_SRC, mem(p_->x, ptrs[0])}, {DNNL_ARG_DIFF_DST, mem(p_->y, ptrs[1])},
+        args = {{DNNL_ARG_SRC, mem(p_->x, ptrs[0])},
+                {DNNL_ARG_DIFF_DST, mem(p_->y, ptrs[1])},
                 {DNNL_ARG_DIFF_WEIGHTS, weight}};
         break;
     }
-    if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + p_->packed_bytes()));
+    if (p_->scratch.get_size())
+      args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + p_->packed_bytes()));
     p_->conv.execute(stream(), args);
     if (p_->reorder && p_->role == Role::kGradWeight)
       p_->reorder.execute(stream(), {{DNNL_ARG_FROM, weight}, {DNNL_ARG_TO, user}});
@@ -167,7 +177,8 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& r) {
     auto k = std::make_unique<ConvKernel>(p);
     k->cost.flops = p->flops;
     for (const auto* list : {&r.in, &r.out})
-      for (const Operand& o : *list) k->cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+      for (const Operand& o : *list)
+        k->cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
     return k;
   } catch (const dnnl::error&) {
     return nullptr;  // the library has no implementation: the next candidate takes over

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its gradients by oneDNN: channels-last activations, weights in Paddle's plain layout. The library
-// chooses its blocked weight layout; the reorder is a separate step in the kernel's workspace.
+// Convolution and its gradients by oneDNN: channels-last activations, weights in Paddle's plain layout. The
+// library chooses its blocked weight layout; the reorder is a separate step in the kernel's workspace.
 #pragma once
 #include "plan/kernel.h"
 

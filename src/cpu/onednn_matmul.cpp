@@ -8,8 +8,8 @@ namespace yuloh::onednn {
 namespace {
 using dnnl::memory;
 
-// A plain (rows, cols) matrix with batch axes. An extent of 1 gets the stride of a dense matrix, so that the library
-// recognises its plain formats. Broadcast axes have extent 1.
+// A plain (rows, cols) matrix with batch axes. An extent of 1 gets the stride of a dense matrix, so that the
+// library recognises its plain formats. Broadcast axes have extent 1.
 memory::desc matrix_desc(DType t, const Shape& batch, const MatrixStrides& s, int64_t rows, int64_t cols) {
   memory::dims dims, strides;
   for (uint32_t i = 0; i < batch.size(); ++i) {
@@ -22,8 +22,9 @@ memory::desc matrix_desc(DType t, const Shape& batch, const MatrixStrides& s, in
   dims.push_back(rows), dims.push_back(cols);
   strides.push_back(row), strides.push_back(col);
   for (int i = static_cast<int>(batch.size()) - 1; i >= 0; --i)
-    if (dims[i] == 1) strides[i] = i + 1 < static_cast<int>(batch.size()) ? strides[i + 1] * dims[i + 1]
-                                                                          : std::max(row * rows, col * cols);
+    if (dims[i] == 1)
+      strides[i] = i + 1 < static_cast<int>(batch.size()) ? strides[i + 1] * dims[i + 1]
+                                                          : std::max(row * rows, col * cols);
   return {dims, data_type(t), strides};
 }
 
@@ -99,7 +100,8 @@ bool product_fits(const MatrixProblem& m, std::string* why) {
 
 std::unique_ptr<Kernel> make_product(const MatrixProblem& m) {
   try {
-    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(signature_base("product") + m.key(), prepare, m));
+    auto k =
+        std::make_unique<MatmulKernel>(prepared<Prepared>(signature_base("product") + m.key(), prepare, m));
     k->cost = m.cost();
     return k;
   } catch (const dnnl::error&) {

@@ -47,41 +47,44 @@ template <class E>
 YULOH_INLINE void window_max(const PoolArgs& a, const int64_t o[3], float* best, int32_t* at) {
   const auto* x = static_cast<const typename E::T*>(a.x);
   bool first = true;
-  each_tap(a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
-    const auto* row = x + p * a.channels;
-    const int32_t pos = static_cast<int32_t>(p);
-    if (first) {
-      YULOH_SIMD
-      for (int64_t c = 0; c < a.width; ++c) best[c] = E::get(row[c]), at[c] = pos;
-      first = false;
-      return;
-    }
-    YULOH_SIMD
-    for (int64_t c = 0; c < a.width; ++c) {
-      const float v = E::get(row[c]), b = best[c];
-      const bool better = (v > b) | ((v != v) & (b == b));
-      best[c] = better ? v : b;
-      at[c] = better ? pos : at[c];
-    }
-  });
+  each_tap(
+      a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
+        const auto* row = x + p * a.channels;
+        const int32_t pos = static_cast<int32_t>(p);
+        if (first) {
+          YULOH_SIMD
+          for (int64_t c = 0; c < a.width; ++c) best[c] = E::get(row[c]), at[c] = pos;
+          first = false;
+          return;
+        }
+        YULOH_SIMD
+        for (int64_t c = 0; c < a.width; ++c) {
+          const float v = E::get(row[c]), b = best[c];
+          const bool better = (v > b) | ((v != v) & (b == b));
+          best[c] = better ? v : b;
+          at[c] = better ? pos : at[c];
+        }
+      });
 }
 
 template <class E>
 YULOH_INLINE void max_forward_body(const PoolArgs& a) {
   float best[kBlock];
   int32_t at[kBlock];
-  each_output(a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
-    window_max<E>(a, o, best, at);
-    auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
-    YULOH_SIMD
-    for (int64_t c = 0; c < a.width; ++c) y[c] = E::put(best[c]);
-    if (a.index) std::memcpy(a.index + q * a.channels, at, sizeof(int32_t) * a.width);
-  });
+  each_output(
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
+        auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
+        YULOH_SIMD
+        for (int64_t c = 0; c < a.width; ++c) y[c] = E::put(best[c]);
+        if (a.index) std::memcpy(a.index + q * a.channels, at, sizeof(int32_t) * a.width);
+      });
 }
 
 YULOH_INLINE void clear_plane(const PoolArgs& a) {
   const int64_t positions = a.g->w.in[0] * a.g->w.in[1] * a.g->w.in[2];
-  for (int64_t p = 0; p < positions; ++p) std::memset(a.plane + p * a.plane_stride, 0, sizeof(float) * a.width);
+  for (int64_t p = 0; p < positions; ++p)
+    std::memset(a.plane + p * a.plane_stride, 0, sizeof(float) * a.width);
 }
 template <class E>
 YULOH_INLINE void store_plane(const PoolArgs& a) {
@@ -99,16 +102,18 @@ YULOH_INLINE void max_backward_body(const PoolArgs& a) {
   float best[kBlock];
   int32_t at[kBlock];
   clear_plane(a);
-  each_output(a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
-    window_max<E>(a, o, best, at);
-    const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
-    each_tap(a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
-      float* row = a.plane + p * a.plane_stride;
-      const int32_t pos = static_cast<int32_t>(p);
-      YULOH_SIMD
-      for (int64_t c = 0; c < a.width; ++c) row[c] += at[c] == pos ? E::get(g[c]) : 0.0f;
-    });
-  });
+  each_output(
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
+        const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
+        each_tap(
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
+              float* row = a.plane + p * a.plane_stride;
+              const int32_t pos = static_cast<int32_t>(p);
+              YULOH_SIMD
+              for (int64_t c = 0; c < a.width; ++c) row[c] += at[c] == pos ? E::get(g[c]) : 0.0f;
+            });
+      });
   store_plane<E>(a);
 }
 
@@ -117,42 +122,47 @@ YULOH_INLINE void max_take_body(const PoolArgs& a) {
   float best[kBlock];
   int32_t at[kBlock];
   const auto* v = static_cast<const typename E::T*>(a.v);
-  each_output(a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
-    window_max<E>(a, o, best, at);
-    auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
-    for (int64_t c = 0; c < a.width; ++c) y[c] = v[at[c] * a.channels + c];
-  });
+  each_output(
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
+        auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
+        for (int64_t c = 0; c < a.width; ++c) y[c] = v[at[c] * a.channels + c];
+      });
 }
 
 template <class E>
 YULOH_INLINE void avg_forward_body(const PoolArgs& a) {
   const auto* x = static_cast<const typename E::T*>(a.x);
   float acc[kBlock];
-  each_output(a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
-    std::memset(acc, 0, sizeof acc);
-    each_tap(a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
-      YULOH_SIMD
-      for (int64_t c = 0; c < a.width; ++c) acc[c] += E::get(x[p * a.channels + c]);
-    });
-    const float d = static_cast<float>(pool_divisor(*a.g, a.exclusive, a.divisor, o));
-    auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
-    YULOH_SIMD
-    for (int64_t c = 0; c < a.width; ++c) y[c] = E::put(acc[c] / d);
-  });
+  each_output(
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        std::memset(acc, 0, sizeof acc);
+        each_tap(
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
+              YULOH_SIMD
+              for (int64_t c = 0; c < a.width; ++c) acc[c] += E::get(x[p * a.channels + c]);
+            });
+        const float d = static_cast<float>(pool_divisor(*a.g, a.exclusive, a.divisor, o));
+        auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
+        YULOH_SIMD
+        for (int64_t c = 0; c < a.width; ++c) y[c] = E::put(acc[c] / d);
+      });
 }
 
 template <class E>
 YULOH_INLINE void avg_backward_body(const PoolArgs& a) {
   clear_plane(a);
-  each_output(a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
-    const float d = static_cast<float>(pool_divisor(*a.g, a.exclusive, a.divisor, o));
-    const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
-    each_tap(a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
-      float* row = a.plane + p * a.plane_stride;
-      YULOH_SIMD
-      for (int64_t c = 0; c < a.width; ++c) row[c] += E::get(g[c]) / d;
-    });
-  });
+  each_output(
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        const float d = static_cast<float>(pool_divisor(*a.g, a.exclusive, a.divisor, o));
+        const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
+        each_tap(
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
+              float* row = a.plane + p * a.plane_stride;
+              YULOH_SIMD
+              for (int64_t c = 0; c < a.width; ++c) row[c] += E::get(g[c]) / d;
+            });
+      });
   store_plane<E>(a);
 }
 
@@ -185,7 +195,8 @@ const PoolOp* pool_op(std::string_view name) {
 
 class PoolKernel final : public Kernel {
  public:
-  explicit PoolKernel(const KernelRequest& r) : op_(*pool_op(r.call.name())), n_in_(r.in.size()), n_out_(r.out.size()) {
+  explicit PoolKernel(const KernelRequest& r)
+      : op_(*pool_op(r.call.name())), n_in_(r.in.size()), n_out_(r.out.size()) {
     const Operand& x = op_.shaped_like_x == 0 ? r.in[0] : r.out[0];
     g_ = pool_geometry(r.call, x.type.shape);
     batch_ = x.type.shape[0], channels_ = x.type.shape[1];
@@ -196,10 +207,12 @@ class PoolKernel final : public Kernel {
     exclusive_ = op_.is_avg && r.call.flag("exclusive");
     divisor_ = op_.is_avg && r.call.has("divisor") ? r.call.integer("divisor") : 0;
     for (const auto* list : {&r.in, &r.out})
-      for (const Operand& o : *list) cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+      for (const Operand& o : *list)
+        cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   size_t workspace_bytes() const override {
-    return op_.is_grad && size_ != 4 ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_) : 0;
+    return op_.is_grad && size_ != 4 ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_)
+                                     : 0;
   }
   std::string describe() const override { return cat("yuloh_pool:", op_.name); }
   void run(void* const* ptrs) override {
@@ -207,8 +220,10 @@ class PoolKernel final : public Kernel {
     parallel_for(batch_ * blocks, [&](int64_t chunk) {
       const int64_t n = chunk / blocks, c = chunk % blocks * kBlock;
       const int64_t big = n * in_positions_ * channels_ + c, small = n * out_positions_ * channels_ + c;
-      PoolArgs a{&g_, channels_, std::min(kBlock, channels_ - c), nullptr, nullptr, nullptr, nullptr, nullptr, 0, exclusive_,
-                 divisor_};
+      PoolArgs a{&g_,        channels_, std::min(kBlock, channels_ - c),
+                 nullptr,    nullptr,   nullptr,
+                 nullptr,    nullptr,   0,
+                 exclusive_, divisor_};
       const auto at = [&](int i, int64_t offset) { return static_cast<char*>(ptrs[i]) + offset * size_; };
       const bool two_inputs = n_in_ == 2, avg_grad = op_.is_avg && op_.is_grad;
       a.x = avg_grad ? nullptr : at(0, big);
@@ -253,7 +268,9 @@ bool pool_fits(const KernelRequest& r, std::string* why) {
 std::unique_ptr<Kernel> make_pool(const KernelRequest& r) { return std::make_unique<PoolKernel>(r); }
 
 LayoutWish all_channels_last(const Call& c) {
-  const auto wish = [](const Shape& s) { return s.size() >= 3 ? channels_last_strides(s) : row_major_strides(s); };
+  const auto wish = [](const Shape& s) {
+    return s.size() >= 3 ? channels_last_strides(s) : row_major_strides(s);
+  };
   LayoutWish w;
   for (uint32_t i = 0; i < c.n_in; ++i) w.in.push_back(wish(c.type(i).shape));
   for (const TensorType& t : c.op.infer(c)) w.out.push_back(wish(t.shape));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own pooling kernels: channels-last, vectorised over channels, f32 and bf16. Candidates of the pooling rows; the
-// rows' host loops stay the reference.
+// Our own pooling kernels: channels-last, vectorised over channels, f32 and bf16. Candidates of the pooling
+// rows; the rows' host loops stay the reference.
 #pragma once
 #include "plan/kernel.h"
 

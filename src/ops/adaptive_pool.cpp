@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adaptive pooling (output_size windows whose borders are rounded outwards) and unpooling. Where the extents divide,
-// adaptive pooling is ordinary pooling; the general case has reference loops of its own. Positions of maxima scatter
-// and gather (`pool_scatter`, `pool_gather`), which are each other's gradient.
+// Adaptive pooling (output_size windows whose borders are rounded outwards) and unpooling. Where the extents
+// divide, adaptive pooling is ordinary pooling; the general case has reference loops of its own. Positions of
+// maxima scatter and gather (`pool_scatter`, `pool_gather`), which are each other's gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -20,10 +20,12 @@ TensorType with_spatial(const TensorType& x, const Ints& spatial) {
 Ints checked_size(const Call& c, const char* name, const Shape& x) {
   const Ints size = c.ints(name);
   if (x.size() < 3 || x.size() > 5 || size.size() != x.size() - 2)
-    value_error(c.name(), ": ", name, " does not match the input, got x ", x, " and ", name, " ", to_string(size),
-                "; expected one entry for each axis after the first two.");
+    value_error(c.name(), ": ", name, " does not match the input, got x ", x, " and ", name, " ",
+                to_string(size), "; expected one entry for each axis after the first two.");
   for (int64_t d : size)
-    if (d < 0) value_error(c.name(), ": ", name, " is negative, got ", to_string(size), "; expected every entry >= 0.");
+    if (d < 0)
+      value_error(c.name(), ": ", name, " is negative, got ", to_string(size),
+                  "; expected every entry >= 0.");
   return size;
 }
 Types infer_adaptive(const Call& c) {
@@ -72,8 +74,10 @@ Values expand_avg(const Call& c) {
       for (int64_t i = 2; i < c.in[0].rank(); ++i) axes.push_back(i);
       return {call("mean", {c.in[0]}, {{"axis", axes}, {"keepdim", true}})};
     }
-    case Case::kEven: return plain_pool("avg_pool", c, kernel);
-    default: return {call("adaptive_avg_pool_any", {c.in[0]}, {{"output_size", c.ints("output_size")}})};
+    case Case::kEven:
+      return plain_pool("avg_pool", c, kernel);
+    default:
+      return {call("adaptive_avg_pool_any", {c.in[0]}, {{"output_size", c.ints("output_size")}})};
   }
 }
 Values expand_max_index(const Call& c) {
@@ -144,17 +148,20 @@ void avg_grad_loop(const HostCall& h) {
     for (int64_t o = 0; o < out.size(); ++o) {
       int64_t count = 0;
       adaptive_window(in, out, o, [&](int64_t) { ++count; });
-      const double v = E::get(h.in[0].as<T>()[n * sg.n + c * sg.c + out.offset(sg, o)]) / static_cast<double>(count);
+      const double v =
+          E::get(h.in[0].as<T>()[n * sg.n + c * sg.c + out.offset(sg, o)]) / static_cast<double>(count);
       adaptive_window(in, out, o, [&](int64_t p) { plane[p] += v; });
     }
-    for (int64_t p = 0; p < in.size(); ++p) h.out[0].as<T>()[n * so.n + c * so.c + in.offset(so, p)] = E::put(plane[p]);
+    for (int64_t p = 0; p < in.size(); ++p)
+      h.out[0].as<T>()[n * so.n + c * so.c + in.offset(so, p)] = E::put(plane[p]);
   });
 }
 template <class E>
 void max_loop(const HostCall& h) {
   using T = typename E::T;
   const Plane in(spatial_of(h.in[0].shape)), out(spatial_of(h.out[0].shape));
-  const Strides5 sx = strides5(h.in[0].strides), so = strides5(h.out[0].strides), si = strides5(h.out[1].strides);
+  const Strides5 sx = strides5(h.in[0].strides), so = strides5(h.out[0].strides),
+                 si = strides5(h.out[1].strides);
   each_plane(h.in[0].shape, [&](int64_t n, int64_t c) {
     for (int64_t o = 0; o < out.size(); ++o) {
       int64_t best = -1;
@@ -170,7 +177,8 @@ void max_loop(const HostCall& h) {
 }
 
 int64_t load_index(const HostCall& h, const HostOperand& idx, int64_t at, int64_t limit) {
-  const int64_t p = load_int(static_cast<char*>(idx.data) + at * static_cast<int64_t>(dtype_size(idx.dtype)), idx.dtype);
+  const int64_t p =
+      load_int(static_cast<char*>(idx.data) + at * static_cast<int64_t>(dtype_size(idx.dtype)), idx.dtype);
   if (p < 0 || p >= limit)
     index_error(h.call.name(), ": index out of range, got ", p, "; expected 0 <= index < ", limit, ".");
   return p;
@@ -179,7 +187,8 @@ template <class E, bool add>
 void scatter_loop(const HostCall& h) {
   using T = typename E::T;
   const Plane small(spatial_of(h.in[0].shape)), large(spatial_of(h.out[0].shape));
-  const Strides5 sx = strides5(h.in[0].strides), si = strides5(h.in[1].strides), so = strides5(h.out[0].strides);
+  const Strides5 sx = strides5(h.in[0].strides), si = strides5(h.in[1].strides),
+                 so = strides5(h.out[0].strides);
   std::vector<double> plane(large.size());
   each_plane(h.in[0].shape, [&](int64_t n, int64_t c) {
     std::fill(plane.begin(), plane.end(), 0.0);
@@ -196,7 +205,8 @@ template <class E>
 void gather_loop(const HostCall& h) {
   using T = typename E::T;
   const Plane large(spatial_of(h.in[0].shape)), small(spatial_of(h.in[1].shape));
-  const Strides5 sx = strides5(h.in[0].strides), si = strides5(h.in[1].strides), so = strides5(h.out[0].strides);
+  const Strides5 sx = strides5(h.in[0].strides), si = strides5(h.in[1].strides),
+                 so = strides5(h.out[0].strides);
   each_plane(h.in[0].shape, [&](int64_t n, int64_t c) {
     for (int64_t o = 0; o < small.size(); ++o) {
       const int64_t p = load_index(h, h.in[1], n * si.n + c * si.c + small.offset(si, o), large.size());
@@ -225,13 +235,15 @@ void host_gather(const HostCall& h) {
 }
 
 void check_index(const Call& c, const TensorType& index) {
-  if (!is_integer(index.dtype)) type_error(c.name(), ": index has dtype ", index.dtype, "; expected an integer dtype.");
+  if (!is_integer(index.dtype))
+    type_error(c.name(), ": index has dtype ", index.dtype, "; expected an integer dtype.");
 }
 Types infer_scatter(const Call& c) {
   expect_float(c, 0);
   check_index(c, c.type(1));
   if (!(c.type(0).shape == c.type(1).shape))
-    value_error(c.name(), ": shapes differ, got x ", c.type(0).shape, " and index ", c.type(1).shape, "; expected equal.");
+    value_error(c.name(), ": shapes differ, got x ", c.type(0).shape, " and index ", c.type(1).shape,
+                "; expected equal.");
   return {with_spatial(c.type(0), checked_size(c, "output_size", c.type(0).shape))};
 }
 Types infer_gather(const Call& c) {
@@ -239,7 +251,8 @@ Types infer_gather(const Call& c) {
   check_index(c, c.type(1));
   const Shape &x = c.type(0).shape, &i = c.type(1).shape;
   if (x.size() != i.size() || x.size() < 3 || x.size() > 5 || x[0] != i[0] || x[1] != i[1])
-    value_error(c.name(), ": index does not match x, got ", i, " and ", x, "; expected equal rank, batch and channels.");
+    value_error(c.name(), ": index does not match x, got ", i, " and ", x,
+                "; expected equal rank, batch and channels.");
   return {{c.type(0).dtype, i}};
 }
 Value gathered(const Value& g, const Value& index) { return call("pool_gather", {g, index}); }
@@ -286,14 +299,18 @@ const Register rows{
      .doc = "Zeros with x written at the positions index of each flattened output plane.",
      .infer = infer_scatter,
      .host = host_unpool,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {gathered(g[0], c.in[1]), Value()}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {gathered(g[0], c.in[1]), Value()};
+     },
      .needs = "index",
      .checks = true},
     {.schema = "pool_scatter(Tensor x, Tensor index, int[] output_size) -> Tensor",
      .doc = "Zeros with x added at the positions index of each flattened output plane.",
      .infer = infer_scatter,
      .host = host_scatter,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {gathered(g[0], c.in[1]), Value()}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {gathered(g[0], c.in[1]), Value()};
+     },
      .needs = "index"},
     {.schema = "pool_gather(Tensor x, Tensor index) -> Tensor",
      .doc = "x at the positions index of each flattened plane.",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution over 1 to 3 spatial dims: `conv` and its two gradients. The three rows are closed under
-// differentiation (each gradient is made of the other two), so double backward needs nothing more. A transposed
-// convolution is the input gradient of a convolution. Library kernels: cpu/onednn_conv.cpp; the loops here are the
-// reference. x is N, C, spatial...; weight is O, C / groups, kernel...
+// differentiation (each gradient is made of the other two), so double backward needs nothing more. A
+// transposed convolution is the input gradient of a convolution. Library kernels: cpu/onednn_conv.cpp; the
+// loops here are the reference. x is N, C, spatial...; weight is O, C / groups, kernel...
 #include "ops/window.h"
 
 namespace yuloh {
@@ -18,8 +18,9 @@ int64_t groups_of(const Call& c, int64_t channels, int64_t outputs) {
 
 void check_weight(const Call& c, int64_t channels, const Shape& weight, int64_t groups) {
   if (weight[1] * groups != channels)
-    value_error(c.name(), ": weight does not match the input channels, got input channels ", channels, ", weight ",
-                weight, " and groups ", groups, "; expected weight.shape[1] * groups == input channels.");
+    value_error(c.name(), ": weight does not match the input channels, got input channels ", channels,
+                ", weight ", weight, " and groups ", groups,
+                "; expected weight.shape[1] * groups == input channels.");
 }
 
 Ints out_spatial(const Call& c, const Window& w, const Ints& in) {
@@ -53,8 +54,8 @@ Types infer_conv(const Call& c) {
 void check_grad(const Call& c, const Window& w, const Ints& input, const Shape& grad) {
   const Ints out = out_spatial(c, w, input);
   if (!(out == spatial_of(grad)))
-    value_error(c.name(), ": grad does not match the window, got grad ", grad, " and an input of ", to_string(input),
-                "; expected spatial extents ", to_string(out), ".");
+    value_error(c.name(), ": grad does not match the window, got grad ", grad, " and an input of ",
+                to_string(input), "; expected spatial extents ", to_string(out), ".");
 }
 
 Types infer_grad_input(const Call& c) {
@@ -80,7 +81,8 @@ Types infer_grad_weight(const Call& c) {
   const Window w = window_of(c, kernel);
   const int64_t g = groups_of(c, x[1], grad[1]);
   if (x[0] != grad[0])
-    value_error(c.name(), ": batch sizes differ, got x ", x, " and grad ", grad, "; expected equal shape[0].");
+    value_error(c.name(), ": batch sizes differ, got x ", x, " and grad ", grad,
+                "; expected equal shape[0].");
   check_grad(c, w, spatial_of(x), grad);
   return {type_of(c.type(0).dtype, grad[1], x[1] / g, kernel)};
 }
@@ -90,17 +92,25 @@ bool wanted(const Call& c, int i) { return c.in[i].requires_grad(); }
 // ---- gradients: the window attributes travel along unchanged ----
 Value grad_input(const Call& c, const Value& g, const Value& weight, const Ints& input) {
   return call("conv_grad_input", {g, weight},
-              {{"input_size", input}, {"stride", c.ints("stride")}, {"padding", c.ints("padding")},
-               {"dilation", c.ints("dilation")}, {"groups", c.integer("groups")}});
+              {{"input_size", input},
+               {"stride", c.ints("stride")},
+               {"padding", c.ints("padding")},
+               {"dilation", c.ints("dilation")},
+               {"groups", c.integer("groups")}});
 }
 Value grad_weight(const Call& c, const Value& x, const Value& g, const Ints& kernel) {
   return call("conv_grad_weight", {x, g},
-              {{"kernel_size", kernel}, {"stride", c.ints("stride")}, {"padding", c.ints("padding")},
-               {"dilation", c.ints("dilation")}, {"groups", c.integer("groups")}});
+              {{"kernel_size", kernel},
+               {"stride", c.ints("stride")},
+               {"padding", c.ints("padding")},
+               {"dilation", c.ints("dilation")},
+               {"groups", c.integer("groups")}});
 }
 Value forward(const Call& c, const Value& x, const Value& weight) {
   return call("conv", {x, weight},
-              {{"stride", c.ints("stride")}, {"padding", c.ints("padding")}, {"dilation", c.ints("dilation")},
+              {{"stride", c.ints("stride")},
+               {"padding", c.ints("padding")},
+               {"dilation", c.ints("dilation")},
                {"groups", c.integer("groups")}});
 }
 
@@ -142,7 +152,8 @@ void loop_forward(const Geometry& g, const typename E::T* x, const typename E::T
                                 e * w.s[2] - w.p[2] + k * w.d[2]};
           if (!inside(p, w.in)) return;
           for (int64_t c = 0; c < g.ic; ++c)
-            acc += E::get(x[at(g.x, n, o / g.oc * g.ic + c, p[0], p[1], p[2])]) * E::get(wt[at(g.wt, o, c, i, j, k)]);
+            acc += E::get(x[at(g.x, n, o / g.oc * g.ic + c, p[0], p[1], p[2])]) *
+                   E::get(wt[at(g.wt, o, c, i, j, k)]);
         });
         y[at(g.y, n, o, a, b, e)] = E::put(acc);
       });
@@ -182,7 +193,8 @@ void loop_grad_weight(const Geometry& g, const typename E::T* x, typename E::T* 
             const int64_t p[3] = {a * w.s[0] - w.p[0] + i * w.d[0], b * w.s[1] - w.p[1] + j * w.d[1],
                                   e * w.s[2] - w.p[2] + k * w.d[2]};
             if (!inside(p, w.in)) return;
-            acc += E::get(x[at(g.x, n, o / g.oc * g.ic + c, p[0], p[1], p[2])]) * E::get(y[at(g.y, n, o, a, b, e)]);
+            acc += E::get(x[at(g.x, n, o / g.oc * g.ic + c, p[0], p[1], p[2])]) *
+                   E::get(y[at(g.y, n, o, a, b, e)]);
           });
         wt[at(g.wt, o, c, i, j, k)] = E::put(acc);
       });
@@ -232,13 +244,14 @@ int64_t transposed_extent(const Call& c, const Window& w, int i, int64_t x, int6
     value_error(c.name(), ": output_padding is out of range along spatial axis ", i, ", got ", extra,
                 "; expected 0 <= output_padding < stride = ", w.stride[i], ".");
   int64_t a, b, r;
-  if (__builtin_mul_overflow(x - 1, w.stride[i], &a) || __builtin_mul_overflow(w.kernel[i] - 1, w.dilation[i], &b) ||
-      __builtin_add_overflow(a, b, &r) || __builtin_add_overflow(r, 1 + extra, &r))
+  if (__builtin_mul_overflow(x - 1, w.stride[i], &a) ||
+      __builtin_mul_overflow(w.kernel[i] - 1, w.dilation[i], &b) || __builtin_add_overflow(a, b, &r) ||
+      __builtin_add_overflow(r, 1 + extra, &r))
     value_error(c.name(), ": output extent overflows along spatial axis ", i, ".");
   r -= w.pad_begin[i] + w.pad_end[i];
   if (r < 0 || x < 1)
-    value_error(c.name(), ": output extent is negative along spatial axis ", i, ", got ", r, " from input ", x,
-                "; expected less padding.");
+    value_error(c.name(), ": output extent is negative along spatial axis ", i, ", got ", r, " from input ",
+                x, "; expected less padding.");
   return r;
 }
 
@@ -258,18 +271,18 @@ Types infer_transpose(const Call& c) {
   const Shape &x = c.type(0).shape, &weight = c.type(1).shape;
   const int64_t g = c.integer("groups");
   if (g < 1 || x[1] != weight[0] || x[1] % g != 0)
-    value_error(c.name(), ": weight does not match the input channels, got x ", x, ", weight ", weight, " and groups ",
-                g, "; expected weight.shape[0] == x.shape[1], a multiple of groups.");
+    value_error(c.name(), ": weight does not match the input channels, got x ", x, ", weight ", weight,
+                " and groups ", g, "; expected weight.shape[0] == x.shape[1], a multiple of groups.");
   return {type_of(c.type(0).dtype, x[0], weight[1] * g, transposed_spatial(c))};
 }
 
-Values expand_transpose(const Call& c) {
-  return {grad_input(c, c.in[0], c.in[1], transposed_spatial(c))};
-}
+Values expand_transpose(const Call& c) { return {grad_input(c, c.in[0], c.in[1], transposed_spatial(c))}; }
 
 const Register rows{
-    {.schema = "conv(Tensor x, Tensor weight, int[] stride, int[] padding, int[] dilation, int groups=1) -> Tensor",
-     .doc = "Convolution over 1 to 3 spatial dims. x [N, C, spatial...], weight [O, C / groups, kernel...], padding = "
+    {.schema =
+         "conv(Tensor x, Tensor weight, int[] stride, int[] padding, int[] dilation, int groups=1) -> Tensor",
+     .doc = "Convolution over 1 to 3 spatial dims. x [N, C, spatial...], weight [O, C / groups, kernel...], "
+            "padding = "
             "begin and end per spatial dim. Result [N, O, spatial...].",
      .infer = infer_conv,
      .host = host_conv,
@@ -279,7 +292,8 @@ const Register rows{
      },
      .needs = "x weight",
      .channels_last = true},
-    {.schema = "conv_grad_input(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, int[] dilation, "
+    {.schema = "conv_grad_input(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, "
+               "int[] dilation, "
                "int groups=1) -> Tensor",
      .doc = "Gradient of conv with respect to x, whose spatial extents are input_size.",
      .infer = infer_grad_input,
@@ -289,7 +303,8 @@ const Register rows{
      },
      .needs = "grad weight",
      .channels_last = true},
-    {.schema = "conv_grad_weight(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, int[] dilation, "
+    {.schema = "conv_grad_weight(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, "
+               "int[] dilation, "
                "int groups=1) -> Tensor",
      .doc = "Gradient of conv with respect to weight, whose spatial extents are kernel_size.",
      .infer = infer_grad_weight,
@@ -299,7 +314,8 @@ const Register rows{
      },
      .needs = "x grad",
      .channels_last = true},
-    {.schema = "conv_transpose(Tensor x, Tensor weight, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    {.schema = "conv_transpose(Tensor x, Tensor weight, int[] stride, int[] padding, int[] output_padding, "
+               "int[] dilation, "
                "int groups=1) -> Tensor",
      .doc = "Transposed convolution: the input gradient of conv. weight [C, O / groups, kernel...].",
      .infer = infer_transpose,

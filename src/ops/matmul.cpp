@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul: batches broadcast, a 1-D operand acts as a row (left) or column (right) whose unit axis the result drops, and
-// transposes apply to the last two axes. Gradient: two more products, summed over broadcast batch axes.
-// Library kernels: cpu/onednn_matmul.cpp, cpu/gemm.cpp; the loop here is the reference and serves integers.
+// matmul: batches broadcast, a 1-D operand acts as a row (left) or column (right) whose unit axis the result
+// drops, and transposes apply to the last two axes. Gradient: two more products, summed over broadcast batch
+// axes. Library kernels: cpu/onednn_matmul.cpp, cpu/gemm.cpp; the loop here is the reference and serves
+// integers.
 #include "ops/matmul.h"
 
 #include "ops/fn.h"
@@ -21,8 +22,8 @@ MatmulShape matmul_shape(const Call& c) {
   const int64_t kx = s.x_vector ? x[0] : x[rx - (s.transpose_x ? 2 : 1)];
   const int64_t ky = s.y_vector ? y[0] : y[ry - (s.transpose_y ? 1 : 2)];
   if (kx != ky)
-    value_error(c.name(), ": inner extents differ, got x ", x, s.transpose_x ? " (transposed)" : "", " and y ", y,
-                s.transpose_y ? " (transposed)" : "", ", that is ", kx, " against ", ky,
+    value_error(c.name(), ": inner extents differ, got x ", x, s.transpose_x ? " (transposed)" : "",
+                " and y ", y, s.transpose_y ? " (transposed)" : "", ", that is ", kx, " against ", ky,
                 "; expected equal extents. Hint: check transpose_x and transpose_y.");
   s.k = kx;
   if (!s.x_vector) s.m = x[rx - (s.transpose_x ? 1 : 2)];
@@ -63,9 +64,8 @@ Types infer(const Call& c) {
   return {r};
 }
 
-
-// x [..., k] times one matrix y: all leading axes are rows, so that the gradient of y is one product over all of them
-// instead of one per batch and a sum.
+// x [..., k] times one matrix y: all leading axes are rows, so that the gradient of y is one product over all
+// of them instead of one per batch and a sum.
 Values grad_of_flat(const MatmulShape& s, const Value& x, const Value& y, const Value& g) {
   const int64_t rows = numel(s.batch) * s.m;
   const Value fx = reshape(x, {rows, s.k}), fg = reshape(g, {rows, s.n});
@@ -85,15 +85,16 @@ Values vjp(const Call& c, const Values& gs) {
   Shape full = s.batch;
   full.push_back(s.m), full.push_back(s.n);
   const Value mg = reshape(g, full);
-  const Value gx = s.transpose_x ? matmul(my, mg, s.transpose_y, true) : matmul(mg, my, false, !s.transpose_y);
-  const Value gy = s.transpose_y ? matmul(mg, mx, true, s.transpose_x) : matmul(mx, mg, !s.transpose_x, false);
+  const Value gx =
+      s.transpose_x ? matmul(my, mg, s.transpose_y, true) : matmul(mg, my, false, !s.transpose_y);
+  const Value gy =
+      s.transpose_y ? matmul(mg, mx, true, s.transpose_x) : matmul(mx, mg, !s.transpose_x, false);
   return {reshape(sum_to(gx, mx.shape()), x.shape()), reshape(sum_to(gy, my.shape()), y.shape())};
 }
 
-
 template <class Load, class Store, class Acc>
-void loop(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides& y, const MatrixStrides& z, Load load_x,
-          Load load_y, Store store, Acc zero) {
+void loop(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides& y, const MatrixStrides& z,
+          Load load_x, Load load_y, Store store, Acc zero) {
   const int64_t batches = numel(s.batch);
   for (int64_t b = 0; b < batches; ++b) {
     int64_t ox = 0, oy = 0, oz = 0, rest = b;
@@ -119,19 +120,24 @@ void host(const HostCall& h) {
   const MatrixStrides z = matmul_strides(s, 2, h.out[0].shape, h.out[0].strides);
   const DType t = h.in[0].dtype;
   const size_t size = dtype_size(t);
-  const auto at = [size](void* p, int64_t i) { return static_cast<char*>(p) + i * static_cast<int64_t>(size); };
+  const auto at = [size](void* p, int64_t i) {
+    return static_cast<char*>(p) + i * static_cast<int64_t>(size);
+  };
   if (is_float(t)) {
     using Load = std::function<double(int64_t)>;
     const Load lx = [&](int64_t i) { return load_double(at(h.in[0].data, i), t); };
     const Load ly = [&](int64_t i) { return load_double(at(h.in[1].data, i), t); };
-    loop(s, x, y, z, lx, ly, [&](int64_t i, double v) { store_double(at(h.out[0].data, i), t, v); }, 0.0);
+    loop(
+        s, x, y, z, lx, ly, [&](int64_t i, double v) { store_double(at(h.out[0].data, i), t, v); }, 0.0);
     return;
   }
   using Load = std::function<uint64_t(int64_t)>;  // unsigned: overflow wraps
   const Load lx = [&](int64_t i) { return static_cast<uint64_t>(load_int(at(h.in[0].data, i), t)); };
   const Load ly = [&](int64_t i) { return static_cast<uint64_t>(load_int(at(h.in[1].data, i), t)); };
-  loop(s, x, y, z, lx, ly,
-       [&](int64_t i, uint64_t v) { store_int(at(h.out[0].data, i), t, static_cast<int64_t>(v)); }, uint64_t{0});
+  loop(
+      s, x, y, z, lx, ly,
+      [&](int64_t i, uint64_t v) { store_int(at(h.out[0].data, i), t, static_cast<int64_t>(v)); },
+      uint64_t{0});
 }
 
 const Register rows{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling over 1 to 3 spatial dims. Maximum: NaN wins, an all -inf window keeps a valid position (trap B14); its
-// gradient goes to the first maximum. Average: linear, so it and its gradient are each other's gradient. Adaptive
-// pooling becomes ordinary pooling where the extents divide. The loops here are the reference; faster candidates are in
-// cpu/pool.cpp.
+// Pooling over 1 to 3 spatial dims. Maximum: NaN wins, an all -inf window keeps a valid position (trap B14);
+// its gradient goes to the first maximum. Average: linear, so it and its gradient are each other's gradient.
+// Adaptive pooling becomes ordinary pooling where the extents divide. The loops here are the reference;
+// faster candidates are in cpu/pool.cpp.
 #include "ops/pool.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace yuloh {
 PoolGeometry pool_geometry(const Call& c, const Shape& x) {
   const Ints kernel = c.ints("kernel_size");
   if (x.size() < 3 || x.size() > 5 || kernel.size() != x.size() - 2)
-    value_error(c.name(), ": kernel_size does not match the input, got x ", x, " and kernel_size ", to_string(kernel),
-                "; expected one entry for each axis after the first two.");
+    value_error(c.name(), ": kernel_size does not match the input, got x ", x, " and kernel_size ",
+                to_string(kernel), "; expected one entry for each axis after the first two.");
   const Window w = window_of(c, kernel);
   PoolGeometry g;
   for (int i = 0; i < w.n; ++i) {
     // A window must meet the input: padding of a whole kernel or more would make windows without any element.
     if (std::max(w.pad_begin[i], w.pad_end[i]) >= w.kernel[i] && x[2 + i] > 0)
-      value_error(c.name(), ": padding is too large along spatial axis ", i, ", got padding ", w.pad_begin[i], ", ",
-                  w.pad_end[i], " and kernel ", w.kernel[i], "; expected padding < kernel.");
+      value_error(c.name(), ": padding is too large along spatial axis ", i, ", got padding ", w.pad_begin[i],
+                  ", ", w.pad_end[i], " and kernel ", w.kernel[i], "; expected padding < kernel.");
     g.out.push_back(window_output(c, w, i, x[2 + i], c.flag("ceil_mode")));
   }
   const Ints in = spatial_of(x);
@@ -77,8 +77,8 @@ int64_t flat(const Window3& w, const int64_t p[3]) { return (p[0] * w.in[1] + p[
 
 // First maximum of a window; the first NaN ends the search.
 template <class E>
-int64_t argmax(const Window3& w, const Strides5& s, const typename E::T* x, int64_t n, int64_t c, const int64_t o[3],
-               int64_t pos[3]) {
+int64_t argmax(const Window3& w, const Strides5& s, const typename E::T* x, int64_t n, int64_t c,
+               const int64_t o[3], int64_t pos[3]) {
   int64_t best = -1;
   double value = 0;
   elements(w, o, [&](const int64_t* p) {
@@ -157,7 +157,8 @@ template <class E>
 void max_grad_loop(const HostCall& h) {
   using T = typename E::T;
   const PoolGeometry g = pool_geometry(h.call, h.in[0].shape);
-  const Strides5 sx = strides5(h.in[0].strides), sg = strides5(h.in[1].strides), so = strides5(h.out[0].strides);
+  const Strides5 sx = strides5(h.in[0].strides), sg = strides5(h.in[1].strides),
+                 so = strides5(h.out[0].strides);
   std::vector<double> plane(g.w.in[0] * g.w.in[1] * g.w.in[2]);
   planes(h.in[0].shape, [&](int64_t n, int64_t c) {
     std::fill(plane.begin(), plane.end(), 0.0);
@@ -168,14 +169,16 @@ void max_grad_loop(const HostCall& h) {
     int64_t p[3];
     for (p[0] = 0; p[0] < g.w.in[0]; ++p[0])
       for (p[1] = 0; p[1] < g.w.in[1]; ++p[1])
-        for (p[2] = 0; p[2] < g.w.in[2]; ++p[2]) h.out[0].as<T>()[at(so, n, c, p)] = E::put(plane[flat(g.w, p)]);
+        for (p[2] = 0; p[2] < g.w.in[2]; ++p[2])
+          h.out[0].as<T>()[at(so, n, c, p)] = E::put(plane[flat(g.w, p)]);
   });
 }
 template <class E>
 void max_take_loop(const HostCall& h) {
   using T = typename E::T;
   const PoolGeometry g = pool_geometry(h.call, h.in[0].shape);
-  const Strides5 sx = strides5(h.in[0].strides), sv = strides5(h.in[1].strides), so = strides5(h.out[0].strides);
+  const Strides5 sx = strides5(h.in[0].strides), sv = strides5(h.in[1].strides),
+                 so = strides5(h.out[0].strides);
   planes(h.in[0].shape, [&](int64_t n, int64_t c) {
     outputs(g.w, [&](const int64_t* o) {
       int64_t p[3] = {0, 0, 0};
@@ -217,12 +220,13 @@ void avg_grad_loop(const HostCall& h) {
     int64_t p[3];
     for (p[0] = 0; p[0] < g.w.in[0]; ++p[0])
       for (p[1] = 0; p[1] < g.w.in[1]; ++p[1])
-        for (p[2] = 0; p[2] < g.w.in[2]; ++p[2]) h.out[0].as<T>()[at(so, n, c, p)] = E::put(plane[flat(g.w, p)]);
+        for (p[2] = 0; p[2] < g.w.in[2]; ++p[2])
+          h.out[0].as<T>()[at(so, n, c, p)] = E::put(plane[flat(g.w, p)]);
   });
 }
-#define YULOH_HOST(name, loop)                                                            \
-  void name(const HostCall& h) {                                                          \
-    with_float(h.call, h.in[0].dtype, [&](auto e) { loop<decltype(e)>(h); });             \
+#define YULOH_HOST(name, loop)                                                \
+  void name(const HostCall& h) {                                              \
+    with_float(h.call, h.in[0].dtype, [&](auto e) { loop<decltype(e)>(h); }); \
   }
 YULOH_HOST(host_max, max_loop)
 YULOH_HOST(host_max_grad, max_grad_loop)
@@ -234,24 +238,30 @@ YULOH_HOST(host_avg_grad, avg_grad_loop)
 // ---- gradients ----
 Value max_call(const Call& c, const char* op, Values in) {
   return call(op, std::move(in),
-              {{"kernel_size", c.ints("kernel_size")}, {"stride", c.ints("stride")}, {"padding", c.ints("padding")},
+              {{"kernel_size", c.ints("kernel_size")},
+               {"stride", c.ints("stride")},
+               {"padding", c.ints("padding")},
                {"ceil_mode", c.flag("ceil_mode")}});
 }
 NamedAttr divisor_attr(const Call& c) {
   if (c.has("divisor")) return {"divisor", c.integer("divisor")};
   return {"divisor", std::monostate{}};
 }
-Values max_vjp(const Call& c, const Values& g) { return {g[0] ? max_call(c, "max_pool_grad", {c.in[0], g[0]}) : Value()}; }
+Values max_vjp(const Call& c, const Values& g) {
+  return {g[0] ? max_call(c, "max_pool_grad", {c.in[0], g[0]}) : Value()};
+}
 
 const Register rows{
-    {.schema = "max_pool(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False) -> Tensor",
+    {.schema =
+         "max_pool(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False) -> Tensor",
      .doc = "Maximum over windows. x [N, C, spatial...]; padding = begin and end per spatial dim; NaN wins.",
      .infer = infer_pool,
      .host = host_max,
      .vjp = max_vjp,
      .needs = "x",
      .channels_last = true},
-    {.schema = "max_pool_with_index(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False) -> "
+    {.schema = "max_pool_with_index(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool "
+               "ceil_mode=False) -> "
                "Tensor, Tensor",
      .doc = "Maximum over windows and its int32 position in the flattened spatial plane of x.",
      .infer = infer_max_index,
@@ -259,43 +269,59 @@ const Register rows{
      .vjp = max_vjp,
      .needs = "x",
      .channels_last = true},
-    {.schema = "max_pool_grad(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False) "
+    {.schema = "max_pool_grad(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool "
+               "ceil_mode=False) "
                "-> Tensor",
      .doc = "Gradient of max_pool: each window's gradient goes to its first maximum.",
      .infer = infer_max_grad,
      .host = host_max_grad,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {Value(), max_call(c, "max_pool_take", {c.in[0], g[0]})}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {Value(), max_call(c, "max_pool_take", {c.in[0], g[0]})};
+     },
      .needs = "x",
      .channels_last = true},
-    {.schema = "max_pool_take(Tensor x, Tensor v, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False) -> "
+    {.schema = "max_pool_take(Tensor x, Tensor v, int[] kernel_size, int[] stride, int[] padding, bool "
+               "ceil_mode=False) -> "
                "Tensor",
      .doc = "v at the position of each window's first maximum of x.",
      .infer = infer_max_take,
      .host = host_max_take,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {Value(), max_call(c, "max_pool_grad", {c.in[0], g[0]})}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {Value(), max_call(c, "max_pool_grad", {c.in[0], g[0]})};
+     },
      .needs = "x",
      .channels_last = true},
-    {.schema = "avg_pool(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False, bool exclusive=True, "
+    {.schema = "avg_pool(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False, "
+               "bool exclusive=True, "
                "int? divisor=None) -> Tensor",
      .doc = "Mean over windows; exclusive: padding does not count; divisor replaces the count.",
      .infer = infer_pool,
      .host = host_avg,
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("avg_pool_grad", {g[0]},
-                    {{"input_size", spatial_of(c.type(0).shape)}, {"kernel_size", c.ints("kernel_size")},
-                     {"stride", c.ints("stride")}, {"padding", c.ints("padding")}, {"ceil_mode", c.flag("ceil_mode")},
-                     {"exclusive", c.flag("exclusive")}, divisor_attr(c)})};
+                    {{"input_size", spatial_of(c.type(0).shape)},
+                     {"kernel_size", c.ints("kernel_size")},
+                     {"stride", c.ints("stride")},
+                     {"padding", c.ints("padding")},
+                     {"ceil_mode", c.flag("ceil_mode")},
+                     {"exclusive", c.flag("exclusive")},
+                     divisor_attr(c)})};
      },
      .channels_last = true},
-    {.schema = "avg_pool_grad(Tensor grad, int[] input_size, int[] kernel_size, int[] stride, int[] padding, bool "
-               "ceil_mode=False, bool exclusive=True, int? divisor=None) -> Tensor",
+    {.schema =
+         "avg_pool_grad(Tensor grad, int[] input_size, int[] kernel_size, int[] stride, int[] padding, bool "
+         "ceil_mode=False, bool exclusive=True, int? divisor=None) -> Tensor",
      .doc = "Gradient of avg_pool for an input whose spatial extents are input_size.",
      .infer = infer_avg_grad,
      .host = host_avg_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("avg_pool", {g[0]},
-                    {{"kernel_size", c.ints("kernel_size")}, {"stride", c.ints("stride")}, {"padding", c.ints("padding")},
-                     {"ceil_mode", c.flag("ceil_mode")}, {"exclusive", c.flag("exclusive")}, divisor_attr(c)})};
+                    {{"kernel_size", c.ints("kernel_size")},
+                     {"stride", c.ints("stride")},
+                     {"padding", c.ints("padding")},
+                     {"ceil_mode", c.flag("ceil_mode")},
+                     {"exclusive", c.flag("exclusive")},
+                     divisor_attr(c)})};
      },
      .channels_last = true},
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling geometry shared by inference, reference loops (ops/pool.cpp) and CPU kernels (cpu/pool.cpp): which elements
-// a window meets and what an average is divided by.
+// Pooling geometry shared by inference, reference loops (ops/pool.cpp) and CPU kernels (cpu/pool.cpp): which
+// elements a window meets and what an average is divided by.
 #pragma once
 #include "ops/window.h"
 

@@ -4,7 +4,9 @@
 namespace yuloh {
 namespace {
 
-const char* arg_name(const Call& c, uint32_t i) { return i < c.op.args.size() ? c.op.args[i].name.c_str() : "input"; }
+const char* arg_name(const Call& c, uint32_t i) {
+  return i < c.op.args.size() ? c.op.args[i].name.c_str() : "input";
+}
 
 bool has_arg(const Call& c, std::string_view name) {
   for (const ArgSpec& a : c.op.args)
@@ -14,10 +16,12 @@ bool has_arg(const Call& c, std::string_view name) {
 
 void expect_each(const Call& c, const char* name, const Ints& v, uint32_t n, int64_t least) {
   if (v.size() != n)
-    value_error(c.name(), ": ", name, " has ", v.size(), " entries, got ", to_string(v), "; expected ", n, ".");
+    value_error(c.name(), ": ", name, " has ", v.size(), " entries, got ", to_string(v), "; expected ", n,
+                ".");
   for (int64_t x : v)
     if (x < least)
-      value_error(c.name(), ": ", name, " is too small, got ", to_string(v), "; expected every entry >= ", least, ".");
+      value_error(c.name(), ": ", name, " is too small, got ", to_string(v),
+                  "; expected every entry >= ", least, ".");
 }
 
 // Saturates: such extents cannot fit any input and are reported by the caller.
@@ -42,25 +46,27 @@ Window window_of(const Call& c, const Ints& kernel) {
   expect_each(c, "stride", w.stride, w.n, 1);
   expect_each(c, "dilation", w.dilation, w.n, 1);
   expect_each(c, "padding", padding, 2 * w.n, 0);
-  for (int i = 0; i < w.n; ++i) w.pad_begin.push_back(padding[2 * i]), w.pad_end.push_back(padding[2 * i + 1]);
+  for (int i = 0; i < w.n; ++i)
+    w.pad_begin.push_back(padding[2 * i]), w.pad_end.push_back(padding[2 * i + 1]);
   return w;
 }
 
 int64_t window_output(const Call& c, const Window& w, int i, int64_t input, bool ceil_mode) {
   const int64_t kernel = effective_kernel(w.kernel[i], w.dilation[i]);
   int64_t padded;
-  if (__builtin_add_overflow(w.pad_begin[i], w.pad_end[i], &padded) || __builtin_add_overflow(padded, input, &padded))
-    value_error(c.name(), ": padded extent overflows along spatial axis ", i, ", got input ", input, " and padding ",
-                w.pad_begin[i], ", ", w.pad_end[i], ".");
+  if (__builtin_add_overflow(w.pad_begin[i], w.pad_end[i], &padded) ||
+      __builtin_add_overflow(padded, input, &padded))
+    value_error(c.name(), ": padded extent overflows along spatial axis ", i, ", got input ", input,
+                " and padding ", w.pad_begin[i], ", ", w.pad_end[i], ".");
   if (kernel > padded)
-    value_error(c.name(), ": the window is larger than the padded input along spatial axis ", i, ", got padded input ",
-                padded, " (", input, " + ", w.pad_begin[i], " + ", w.pad_end[i], ") and effective kernel ", kernel,
-                " (kernel ", w.kernel[i], ", dilation ", w.dilation[i],
+    value_error(c.name(), ": the window is larger than the padded input along spatial axis ", i,
+                ", got padded input ", padded, " (", input, " + ", w.pad_begin[i], " + ", w.pad_end[i],
+                ") and effective kernel ", kernel, " (kernel ", w.kernel[i], ", dilation ", w.dilation[i],
                 "); expected effective kernel <= padded input. Hint: pad more or use a smaller kernel.");
   const int64_t room = padded - kernel;
   int64_t out = room / w.stride[i] + 1;
-  // ceil_mode adds a last, partial window, but only one that starts inside the input or its leading padding: a window
-  // made of trailing padding alone has no value.
+  // ceil_mode adds a last, partial window, but only one that starts inside the input or its leading padding:
+  // a window made of trailing padding alone has no value.
   if (ceil_mode && room % w.stride[i] != 0 && out * w.stride[i] < input + w.pad_begin[i]) ++out;
   return out;
 }
@@ -90,16 +96,16 @@ void expect_float(const Call& c, uint32_t input) {
 
 void expect_same_dtype(const Call& c, uint32_t a, uint32_t b) {
   if (c.type(a).dtype != c.type(b).dtype)
-    type_error(c.name(), ": dtypes differ, got ", arg_name(c, a), " ", c.type(a).dtype, " and ", arg_name(c, b), " ",
-               c.type(b).dtype, "; expected the same dtype. Hint: cast one of them.");
+    type_error(c.name(), ": dtypes differ, got ", arg_name(c, a), " ", c.type(a).dtype, " and ",
+               arg_name(c, b), " ", c.type(b).dtype, "; expected the same dtype. Hint: cast one of them.");
 }
 
 void expect_rank(const Call& c, uint32_t input, int64_t lo, int64_t hi) {
   const Shape& s = c.type(input).shape;
   const int64_t rank = s.size();
   if (rank < lo || rank > hi)
-    value_error(c.name(), ": ", arg_name(c, input), " has rank ", rank, ", got shape ", s, "; expected rank ", lo,
-                lo == hi ? std::string() : cat(" to ", hi), ".");
+    value_error(c.name(), ": ", arg_name(c, input), " has rank ", rank, ", got shape ", s, "; expected rank ",
+                lo, lo == hi ? std::string() : cat(" to ", hi), ".");
 }
 
 }  // namespace yuloh

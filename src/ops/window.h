@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sliding windows over 1 to 3 spatial dims: the geometry that convolution and pooling share. Reads and checks the
-// static attributes (kernel, stride, padding, dilation), computes output extents overflow-checked, and presents every
-// rank as three dims so that one loop nest serves all. Used by ops/ (inference, reference) and cpu/ (library kernels).
+// Sliding windows over 1 to 3 spatial dims: the geometry that convolution and pooling share. Reads and checks
+// the static attributes (kernel, stride, padding, dilation), computes output extents overflow-checked, and
+// presents every rank as three dims so that one loop nest serves all. Used by ops/ (inference, reference) and
+// cpu/ (library kernels).
 #pragma once
 #include "ops/op.h"
 
@@ -12,9 +13,11 @@ struct Window {
   Ints kernel, stride, pad_begin, pad_end, dilation;
 };
 
-// Attributes `stride`, `padding` (begin/end pairs) and, where the row has it, `dilation`; checks lengths and signs.
+// Attributes `stride`, `padding` (begin/end pairs) and, where the row has it, `dilation`; checks lengths and
+// signs.
 Window window_of(const Call& c, const Ints& kernel);
-// Output extent along spatial axis i for an input extent; a kernel that does not fit the padded input is an error.
+// Output extent along spatial axis i for an input extent; a kernel that does not fit the padded input is an
+// error.
 int64_t window_output(const Call& c, const Window& w, int i, int64_t input, bool ceil_mode = false);
 Ints spatial_of(const Shape& s);  // the extents after N and C
 
@@ -53,15 +56,21 @@ struct HostF16 {
 template <class F>
 void with_float(const Call& c, DType t, F&& f) {
   switch (t) {
-    case DType::kFloat32: return f(HostF32{});
-    case DType::kFloat64: return f(HostF64{});
-    case DType::kBFloat16: return f(HostBF16{});
-    case DType::kFloat16: return f(HostF16{});
-    default: type_error(c.name(), ": dtype is not supported, got ", t, "; expected a floating point dtype. Hint: cast first.");
+    case DType::kFloat32:
+      return f(HostF32{});
+    case DType::kFloat64:
+      return f(HostF64{});
+    case DType::kBFloat16:
+      return f(HostBF16{});
+    case DType::kFloat16:
+      return f(HostF16{});
+    default:
+      type_error(c.name(), ": dtype is not supported, got ", t,
+                 "; expected a floating point dtype. Hint: cast first.");
   }
 }
-void expect_float(const Call& c, uint32_t input);                // throws kType
-void expect_same_dtype(const Call& c, uint32_t a, uint32_t b);   // throws kType
+void expect_float(const Call& c, uint32_t input);               // throws kType
+void expect_same_dtype(const Call& c, uint32_t a, uint32_t b);  // throws kType
 void expect_rank(const Call& c, uint32_t input, int64_t lo, int64_t hi);
 
 }  // namespace yuloh

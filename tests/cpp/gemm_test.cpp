@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own GEMM on every instruction set: shapes around the micro-tile edges, all layouts, epilogues, thread counts.
-#include "cpu/cpu_features.h"
+// Our own GEMM on every instruction set: shapes around the micro-tile edges, all layouts, epilogues, thread
+// counts.
 #include "cpu/gemm.h"
+
+#include "cpu/cpu_features.h"
 #include "cpu/parallel.h"
 #include "kernel_check.h"
 
@@ -14,7 +16,8 @@ struct IsaScope {
 };
 
 TEST(Gemm, AgreesWithReferenceOnEveryIsa) {
-  const int64_t ms[] = {1, 2, 6, 13, 14, 15, 31, 200}, ns[] = {1, 7, 16, 31, 32, 33, 70, 530}, ks[] = {1, 5, 64, 300, 700};
+  const int64_t ms[] = {1, 2, 6, 13, 14, 15, 31, 200}, ns[] = {1, 7, 16, 31, 32, 33, 70, 530},
+                ks[] = {1, 5, 64, 300, 700};
   for (const Isa isa : {Isa::kSse2, Isa::kAvx2, Isa::kAvx512}) {
     if (isa > hardware_isa()) continue;
     const IsaScope scope(isa);
@@ -24,11 +27,13 @@ TEST(Gemm, AgreesWithReferenceOnEveryIsa) {
         for (int64_t k : ks) {
           const bool tx = ++i & 1, ty = i & 2;
           if (m * n * k > 4000000) continue;
-          const Value v = call("matmul", {make_input({DType::kFloat32, tx ? Shape{k, m} : Shape{m, k}}, 0),
-                                          make_input({DType::kFloat32, ty ? Shape{n, k} : Shape{k, n}}, 1)},
+          const Value v = call("matmul",
+                               {make_input({DType::kFloat32, tx ? Shape{k, m} : Shape{m, k}}, 0),
+                                make_input({DType::kFloat32, ty ? Shape{n, k} : Shape{k, n}}, 1)},
                                {{"transpose_x", tx}, {"transpose_y", ty}});
           Case c(v, {});
-          EXPECT_LT(candidate_error("yuloh_gemm_any", c), 3e-6) << m << " " << n << " " << k << tx << ty << isa_name(isa);
+          EXPECT_LT(candidate_error("yuloh_gemm_any", c), 3e-6)
+              << m << " " << n << " " << k << tx << ty << isa_name(isa);
         }
   }
 }
@@ -51,7 +56,8 @@ TEST(Gemm, BatchesVectorsAndViews) {
       {{64, 16, 16}, {64, 16, 16}, {}},
   };
   for (const auto& k : cases) {
-    const Value v = call("matmul", {make_input({DType::kFloat32, k.x}, 0), make_input({DType::kFloat32, k.y}, 1)});
+    const Value v =
+        call("matmul", {make_input({DType::kFloat32, k.x}, 0), make_input({DType::kFloat32, k.y}, 1)});
     Case c(v, k.strides);
     EXPECT_LT(candidate_error("yuloh_gemm_any", c), 3e-6) << to_string(k.x) << to_string(k.y);
   }
@@ -81,8 +87,10 @@ TEST(Gemm, EpilogueAndThreads) {
       for (int64_t j = 0; j < n; ++j) {
         double v = bias[j] + add[i * n + j];
         for (int64_t q = 0; q < k; ++q) v += double(x[i * k + q]) * y[q * n + j];
-        if (j == 5) EXPECT_TRUE(std::isnan(z1[i * n + j]));
-        else EXPECT_NEAR(z1[i * n + j], std::max(v, 0.0), 1e-4);
+        if (j == 5)
+          EXPECT_TRUE(std::isnan(z1[i * n + j]));
+        else
+          EXPECT_NEAR(z1[i * n + j], std::max(v, 0.0), 1e-4);
       }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares a candidate's kernel with the row's reference loop on random operands in the layouts that the candidate
-// wishes for. Used by the tests of library kernels.
+// Compares a candidate's kernel with the row's reference loop on random operands in the layouts that the
+// candidate wishes for. Used by the tests of library kernels.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ inline std::vector<double> read_all(const Filled& f) {
   const Shape& s = f.operand.type.shape;
   for (int64_t i = 0; i < numel(s); ++i) {
     int64_t rest = i, at = 0;
-    for (int a = static_cast<int>(s.size()) - 1; a >= 0; --a) at += rest % s[a] * f.operand.strides[a], rest /= s[a];
+    for (int a = static_cast<int>(s.size()) - 1; a >= 0; --a)
+      at += rest % s[a] * f.operand.strides[a], rest /= s[a];
     const char* p = f.bytes.data() + at * dtype_size(f.operand.type.dtype);
     r.push_back(is_integral(f.operand.type.dtype) ? static_cast<double>(load_int(p, f.operand.type.dtype))
                                                   : load_double(p, f.operand.type.dtype));
@@ -55,8 +56,9 @@ struct Case {
     std::mt19937 rng(seed);
     for (uint32_t i = 0; i < call.n_in; ++i)
       in.push_back(make_operand(call.in[i].type(),
-                                i < in_strides.size() && !in_strides[i].empty() ? in_strides[i]
-                                                                                : row_major_strides(call.in[i].shape()),
+                                i < in_strides.size() && !in_strides[i].empty()
+                                    ? in_strides[i]
+                                    : row_major_strides(call.in[i].shape()),
                                 rng));
   }
 };
@@ -77,7 +79,8 @@ inline std::vector<std::vector<double>> run_kernel(Kernel& k, Case& c, const std
   return r;
 }
 
-// Runs candidate `name` of the call's op and the reference; returns the largest error relative to the largest value.
+// Runs candidate `name` of the call's op and the reference; returns the largest error relative to the largest
+// value.
 inline double candidate_error(std::string_view name, Case& c, std::string* why = nullptr) {
   register_cpu();
   const Candidate* found = nullptr;
@@ -91,7 +94,8 @@ inline double candidate_error(std::string_view name, Case& c, std::string* why =
   for (uint32_t i = 0; i < c.call.node->outputs.size(); ++i) {
     const TensorType& t = c.call.node->outputs[i].type;
     plain.out.push_back({t, row_major_strides(t.shape)});
-    fast.out.push_back({t, i < wish.out.size() && !wish.out[i].empty() ? wish.out[i] : row_major_strides(t.shape)});
+    fast.out.push_back(
+        {t, i < wish.out.size() && !wish.out[i].empty() ? wish.out[i] : row_major_strides(t.shape)});
   }
   std::string reason;
   if (!found->fits(fast, &reason)) {

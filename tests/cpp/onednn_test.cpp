@@ -26,16 +26,24 @@ const ConvCase kConvs[] = {
 
 Value conv_of(const ConvCase& c, DType t, int role) {
   const Value x = make_input({t, c.x}, 0), w = make_input({t, c.weight}, 1);
-  const Value y = call("conv", {x, w}, {{"stride", c.stride}, {"padding", c.padding}, {"dilation", c.dilation},
-                                        {"groups", c.groups}});
+  const Value y =
+      call("conv", {x, w},
+           {{"stride", c.stride}, {"padding", c.padding}, {"dilation", c.dilation}, {"groups", c.groups}});
   if (role == 0) return y;
   const Value g = make_input(y.type(), 2);
   if (role == 1)
-    return call("conv_grad_input", {g, w}, {{"input_size", Ints(c.x.begin() + 2, c.x.end())}, {"stride", c.stride},
-                                            {"padding", c.padding}, {"dilation", c.dilation}, {"groups", c.groups}});
-  return call("conv_grad_weight", {x, g}, {{"kernel_size", Ints(c.weight.begin() + 2, c.weight.end())},
-                                           {"stride", c.stride}, {"padding", c.padding}, {"dilation", c.dilation},
-                                           {"groups", c.groups}});
+    return call("conv_grad_input", {g, w},
+                {{"input_size", Ints(c.x.begin() + 2, c.x.end())},
+                 {"stride", c.stride},
+                 {"padding", c.padding},
+                 {"dilation", c.dilation},
+                 {"groups", c.groups}});
+  return call("conv_grad_weight", {x, g},
+              {{"kernel_size", Ints(c.weight.begin() + 2, c.weight.end())},
+               {"stride", c.stride},
+               {"padding", c.padding},
+               {"dilation", c.dilation},
+               {"groups", c.groups}});
 }
 
 double best_error(const Value& v, const std::vector<Ints>& strides, std::string_view name) {
@@ -71,7 +79,8 @@ int check_conv_candidate(std::string_view name, std::initializer_list<ConvCase> 
         if (role < 2) strides[1] = {};
         Case k(v, strides);
         const double e = candidate_error(name, k);
-        EXPECT_LT(e, t == DType::kFloat32 ? 2e-6 : 1.6e-2) << to_string(c.x) << to_string(c.weight) << " role " << role;
+        EXPECT_LT(e, t == DType::kFloat32 ? 2e-6 : 1.6e-2)
+            << to_string(c.x) << to_string(c.weight) << " role " << role;
         ran += e >= 0;
       }
   return ran;
@@ -83,12 +92,13 @@ TEST(ConvProduct, AgreesWithReference) {
                                              {{3, 4, 9}, {5, 4, 1}, {3}, {0, 0}, {1}, 1},
                                              {{3, 4, 3}, {5, 4, 1}, {1}, {1, 0}, {1}, 1}}),
             18);  // the last one has padding
-  EXPECT_EQ(check_conv_candidate("conv_dense", {{{4, 32, 1, 1}, {16, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
-                                                {{4, 8, 2, 2}, {16, 8, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
-                                                {{4, 8, 2, 2}, {20, 8, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 1},
-                                                {{4, 8, 2, 3}, {16, 8, 3, 3}, {2, 2}, {2, 0, 0, 3}, {1, 2}, 1},
-                                                {{4, 8, 9, 9}, {16, 8, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1}}),
-            24);  // the last one is large
+  EXPECT_EQ(
+      check_conv_candidate("conv_dense", {{{4, 32, 1, 1}, {16, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+                                          {{4, 8, 2, 2}, {16, 8, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+                                          {{4, 8, 2, 2}, {20, 8, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 1},
+                                          {{4, 8, 2, 3}, {16, 8, 3, 3}, {2, 2}, {2, 0, 0, 3}, {1, 2}, 1},
+                                          {{4, 8, 9, 9}, {16, 8, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1}}),
+      24);  // the last one is large
 }
 
 TEST(OneDnn, ConvRefusesWithReason) {
@@ -112,7 +122,11 @@ const MatmulCase kMatmuls[] = {
     {{3, 4, 7}, {7, 5}, false, false, {}},
     {{2, 3, 4, 7}, {3, 7, 5}, false, false, {}},
     {{2, 1, 4, 7}, {3, 7, 5}, false, false, {}},
-    {{2, 3, 4, 6}, {2, 3, 6, 5}, false, false, {{6 * 3 * 4, 6, 3 * 6, 1}, {}}},  // heads inside: [B, T, H, D] seen as [B, H, T, D]
+    {{2, 3, 4, 6},
+     {2, 3, 6, 5},
+     false,
+     false,
+     {{6 * 3 * 4, 6, 3 * 6, 1}, {}}},  // heads inside: [B, T, H, D] seen as [B, H, T, D]
     {{7}, {7, 5}, false, false, {}},
     {{1, 7}, {7, 5}, false, false, {}},
     {{4, 1}, {1, 5}, false, false, {}},
@@ -151,8 +165,11 @@ TEST(Pool, KernelsAgreeWithReference) {
       const Value x = make_input({t, c.x}, 0), v = make_input({t, c.x}, 1);
       const Ints in(c.x.begin() + 2, c.x.end());
       const auto max = [&](const char* op, Values inputs) {
-        return call(op, inputs, {{"kernel_size", c.kernel}, {"stride", c.stride}, {"padding", c.padding},
-                                 {"ceil_mode", c.ceil_mode}});
+        return call(op, inputs,
+                    {{"kernel_size", c.kernel},
+                     {"stride", c.stride},
+                     {"padding", c.padding},
+                     {"ceil_mode", c.ceil_mode}});
       };
       const Value y = max("max_pool", {x});
       const Value g = make_input(y.type(), 1);
@@ -162,13 +179,23 @@ TEST(Pool, KernelsAgreeWithReference) {
       EXPECT_LT(best_error(max("max_pool_grad", {x, g}), {cl, gl}, "yuloh_pool"), tol);
       EXPECT_LT(best_error(max("max_pool_take", {x, v}), {cl, cl}, "yuloh_pool"), tol);
       for (const bool exclusive : {true, false}) {
-        EXPECT_LT(best_error(call("avg_pool", {x}, {{"kernel_size", c.kernel}, {"stride", c.stride}, {"padding", c.padding},
-                                                    {"ceil_mode", c.ceil_mode}, {"exclusive", exclusive}}),
-                             {cl}, "yuloh_pool"), tol);
-        EXPECT_LT(best_error(call("avg_pool_grad", {g}, {{"input_size", in}, {"kernel_size", c.kernel}, {"stride", c.stride},
-                                                         {"padding", c.padding}, {"ceil_mode", c.ceil_mode},
-                                                         {"exclusive", exclusive}}),
-                             {gl}, "yuloh_pool"), tol);
+        EXPECT_LT(best_error(call("avg_pool", {x},
+                                  {{"kernel_size", c.kernel},
+                                   {"stride", c.stride},
+                                   {"padding", c.padding},
+                                   {"ceil_mode", c.ceil_mode},
+                                   {"exclusive", exclusive}}),
+                             {cl}, "yuloh_pool"),
+                  tol);
+        EXPECT_LT(best_error(call("avg_pool_grad", {g},
+                                  {{"input_size", in},
+                                   {"kernel_size", c.kernel},
+                                   {"stride", c.stride},
+                                   {"padding", c.padding},
+                                   {"ceil_mode", c.ceil_mode},
+                                   {"exclusive", exclusive}}),
+                             {gl}, "yuloh_pool"),
+                  tol);
       }
     }
 }
@@ -176,7 +203,8 @@ TEST(Pool, KernelsAgreeWithReference) {
 TEST(Pool, NanAndMinusInfinity) {
   register_cpu();
   const Value x = make_input({DType::kFloat32, {1, 1, 2, 4}}, 0);
-  const Value y = call("max_pool_with_index", {x}, {{"kernel_size", Ints{2, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints(4, 0)}});
+  const Value y = call("max_pool_with_index", {x},
+                       {{"kernel_size", Ints{2, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints(4, 0)}});
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const float values[8] = {1, nan, -inf, -inf, 2, 3, -inf, -inf};
   for (const std::string_view name : {"yuloh_pool", "reference"}) {
@@ -194,10 +222,13 @@ TEST(Pool, NanAndMinusInfinity) {
 }
 
 TEST(Moments, AgreeWithReference) {
-  for (const Shape& s : {Shape{64, 10}, Shape{3, 5, 7}, Shape{4, 33, 9, 8}, Shape{8, 64, 16, 16}, Shape{1, 3, 1, 1}})
+  for (const Shape& s :
+       {Shape{64, 10}, Shape{3, 5, 7}, Shape{4, 33, 9, 8}, Shape{8, 64, 16, 16}, Shape{1, 3, 1, 1}})
     for (const DType t : {DType::kFloat32, DType::kBFloat16}) {
       const Value v = call("channel_moments", {make_input({t, s}, 0)});
-      EXPECT_LT(best_error(v, {s.size() > 2 ? channels_last_strides(s) : row_major_strides(s)}, "yuloh_moments"), 1e-6)
+      EXPECT_LT(
+          best_error(v, {s.size() > 2 ? channels_last_strides(s) : row_major_strides(s)}, "yuloh_moments"),
+          1e-6)
           << to_string(s);
     }
 }
@@ -205,18 +236,24 @@ TEST(Moments, AgreeWithReference) {
 TEST(Window, ErrorsNameAxisAndExtents) {
   const auto conv = [](Shape x, Shape w, Ints padding, Ints dilation) {
     call("conv", {make_input({DType::kFloat32, x}, 0), make_input({DType::kFloat32, w}, 1)},
-         {{"stride", Ints(x.size() - 2, 1)}, {"padding", padding}, {"dilation", dilation}, {"groups", x[1] / w[1]}});
+         {{"stride", Ints(x.size() - 2, 1)},
+          {"padding", padding},
+          {"dilation", dilation},
+          {"groups", x[1] / w[1]}});
   };
   EXPECT_THROW(conv({1, 1, 4, 4}, {1, 1, 7, 7}, Ints(4, 0), {1, 1}), Error);
   EXPECT_THROW(conv({1, 8, 14, 14}, {8, 1, 3, 3}, Ints(4, 1), {7, 8}), Error);
   EXPECT_THROW(conv({1, 1, 4, 4}, {1, 1, 3, 3}, Ints(4, 1), {INT64_MAX, 1}), Error);
-  EXPECT_THROW(call("max_pool", {make_input({DType::kFloat32, {2, 3, 1}}, 0)},
-                    {{"kernel_size", Ints{4}}, {"stride", Ints{1}}, {"padding", Ints{0, 0}}, {"ceil_mode", true}}),
-               Error);
+  EXPECT_THROW(
+      call("max_pool", {make_input({DType::kFloat32, {2, 3, 1}}, 0)},
+           {{"kernel_size", Ints{4}}, {"stride", Ints{1}}, {"padding", Ints{0, 0}}, {"ceil_mode", true}}),
+      Error);
   EXPECT_THROW(call("adaptive_max_pool", {make_input({DType::kFloat32, {2, 2, 2}}, 0)},
                     {{"output_size", Ints{9132760301568586890}}}),
                Error);
-  EXPECT_EQ(call("adaptive_avg_pool", {make_input({DType::kFloat32, {1, 1, 4, 4}}, 0)}, {{"output_size", Ints{0, 0}}}).shape(),
+  EXPECT_EQ(call("adaptive_avg_pool", {make_input({DType::kFloat32, {1, 1, 4, 4}}, 0)},
+                 {{"output_size", Ints{0, 0}}})
+                .shape(),
             (Shape{1, 1, 0, 0}));
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test room: NumPy references of convolution, pooling and normalisation for tests/vectors (float64, any spatial rank)."""
+"""Test room: NumPy references of convolution, pooling and normalisation for tests/vectors in float64."""
 import itertools
 
 import numpy as np
@@ -7,7 +7,8 @@ import numpy as np
 
 def _padded(x, pads, value):
     n = x.ndim - 2
-    return np.pad(x, [(0, 0), (0, 0)] + [(pads[2 * i], pads[2 * i + 1]) for i in range(n)], constant_values=value)
+    pairs = [(0, 0), (0, 0)] + [(pads[2 * i], pads[2 * i + 1]) for i in range(n)]
+    return np.pad(x, pairs, constant_values=value)
 
 
 def ref_conv(x, w, stride, pads, dilation, groups=1):
@@ -18,8 +19,8 @@ def ref_conv(x, w, stride, pads, dilation, groups=1):
     y = np.zeros((x.shape[0], w.shape[0], *out))
     ci, co = w.shape[1], w.shape[0] // groups
     for tap in itertools.product(*map(range, w.shape[2:])):
-        cut = tuple(slice(tap[i] * dilation[i], tap[i] * dilation[i] + (out[i] - 1) * stride[i] + 1, stride[i])
-                    for i in range(n))
+        first = [tap[i] * dilation[i] for i in range(n)]
+        cut = tuple(slice(first[i], first[i] + (out[i] - 1) * stride[i] + 1, stride[i]) for i in range(n))
         for g in range(groups):
             part = p[(slice(None), slice(g * ci, (g + 1) * ci), *cut)]
             k = w[(slice(g * co, (g + 1) * co), slice(None), *tap)]
@@ -30,15 +31,17 @@ def ref_conv(x, w, stride, pads, dilation, groups=1):
 def ref_conv_transpose(x, w, stride, pads, extra, dilation, groups=1):
     """Transposed convolution; w is [in, out / groups, kernel...]."""
     n = x.ndim - 2
-    full = [(x.shape[2 + i] - 1) * stride[i] + (w.shape[2 + i] - 1) * dilation[i] + 1 + extra[i] for i in range(n)]
+    reach = [(x.shape[2 + i] - 1) * stride[i] + 1 for i in range(n)]
+    full = [reach[i] + (w.shape[2 + i] - 1) * dilation[i] + extra[i] for i in range(n)]
     y = np.zeros((x.shape[0], w.shape[1] * groups, *full))
     ci, co = x.shape[1] // groups, w.shape[1]
     for tap in itertools.product(*map(range, w.shape[2:])):
-        at = tuple(slice(tap[i] * dilation[i], tap[i] * dilation[i] + (x.shape[2 + i] - 1) * stride[i] + 1, stride[i])
-                   for i in range(n))
+        first = [tap[i] * dilation[i] for i in range(n)]
+        at = tuple(slice(first[i], first[i] + reach[i], stride[i]) for i in range(n))
         for g in range(groups):
             k = w[(slice(g * ci, (g + 1) * ci), slice(None), *tap)]
-            y[(slice(None), slice(g * co, (g + 1) * co), *at)] += np.einsum("nc...,co->no...", x[:, g * ci:(g + 1) * ci], k)
+            part = x[:, g * ci:(g + 1) * ci]
+            y[(slice(None), slice(g * co, (g + 1) * co), *at)] += np.einsum("nc...,co->no...", part, k)
     return y[(slice(None), slice(None), *(slice(pads[2 * i], full[i] - pads[2 * i + 1]) for i in range(n)))]
 
 
@@ -71,7 +74,8 @@ def ref_avg_pool(x, kernel, stride, pads, ceil_mode=False, exclusive=True, divis
         y = np.zeros(x.shape[:2] + tuple(out)) if y is None else y
         part = x[(slice(None), slice(None), *(slice(a, b) for a, b in cut))]
         inside = np.prod([b - a for a, b in cut])
-        whole = np.prod([min(s + kernel[i], x.shape[2 + i] + pads[2 * i + 1]) - s for i, s in enumerate(start)])
+        ends = [x.shape[2 + i] + pads[2 * i + 1] for i in range(len(start))]
+        whole = np.prod([min(s + kernel[i], ends[i]) - s for i, s in enumerate(start)])
         d = divisor or (inside if exclusive else whole)
         y[(slice(None), slice(None), *o)] = part.sum(tuple(range(2, x.ndim))) / d
     return y
@@ -81,8 +85,9 @@ def ref_adaptive(f, x, size):
     """Adaptive pooling with reduction ``f``."""
     y = np.zeros(x.shape[:2] + tuple(size))
     for o in itertools.product(*map(range, size)):
-        cut = tuple(slice(o[i] * x.shape[2 + i] // size[i], -(-(o[i] + 1) * x.shape[2 + i] // size[i])) for i in range(len(size)))
-        y[(slice(None), slice(None), *o)] = f(x[(slice(None), slice(None), *cut)].reshape(*x.shape[:2], -1), -1)
+        cut = tuple(slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(o, x.shape[2:], size))
+        part = x[(slice(None), slice(None), *cut)]
+        y[(slice(None), slice(None), *o)] = f(part, tuple(range(2, x.ndim)))
     return y
 
 
