@@ -183,6 +183,7 @@ struct Value {  // a register in single-assignment form
   int form = 0;
   int place = -1;
   bool strided = false;    // operand memory whose rows are not packed
+  bool from_real = false;  // an integer cast from a real: narrowing follows the hardware's rule
   int def = -1;            // body step, -1: hoisted, constant or alias
   int last_use = -1;       // body step
   int alias_buffer = -1;   // reads of this value read that buffer
@@ -378,6 +379,7 @@ class Coder {
     const int v = add_value(i.type, form);
     Step& s = add_step(v, {in[0], in[1], in[2]});
     s.kind = Step::Kind::kPrim, s.prim = fn;
+    values_[v].from_real = i.prim == Prim::kCast && i.type == CType::kI64 && (i.from == CType::kF32 || i.from == CType::kF64);
     if (per_row) s.extent = Extent::kGrid;
     const bool divides = i.prim == Prim::kDiv || i.prim == Prim::kFloorDiv || i.prim == Prim::kMod || i.prim == Prim::kFMod;
     if (divides && i.from == CType::kI64) {
@@ -388,7 +390,9 @@ class Coder {
   }
   int round(const TileInstr& i) {
     const int a = regs_[i.a];
-    const PrimFn fn = t_.table->round[static_cast<int>(i.dtype)][static_cast<int>(values_[a].type)];
+    const int to = static_cast<int>(i.dtype);
+    const PrimFn narrow = values_[a].from_real ? t_.table->narrow[to] : nullptr;
+    const PrimFn fn = narrow ? narrow : t_.table->round[to][static_cast<int>(values_[a].type)];
     if (!fn) return a;
     const int v = add_value(values_[a].type, values_[a].form);
     Step& s = add_step(v, {a});

@@ -107,7 +107,7 @@ TILE_BINARY(Gt, b8(x > y)) TILE_BINARY(Ge, b8(x >= y))
 TILE_BINARY(And, T(x & y)) TILE_BINARY(Or, T(x | y)) TILE_BINARY(Xor, T(x ^ y))
 TILE_UNARY(Neg, T(-x)) TILE_UNARY(Copy, x) TILE_UNARY(IsNan, b8(x != x)) TILE_UNARY(Never, b8(x != x)) TILE_UNARY(Always, b8(x == x))
 TILE_UNARY(NotInt, T(~x)) TILE_UNARY(NotBool, b8(x == 0)) TILE_UNARY(SignInt, T((x > 0) - (x < 0)))
-TILE_UNARY(AbsInt, T(x < 0 ? -x : x)) TILE_UNARY(Sign, T(x > T(0) ? T(1) : x < T(0) ? T(-1) : x))
+TILE_UNARY(AbsInt, T(x < 0 ? -x : x)) TILE_UNARY(Sign, T(x != x ? x : T(x > T(0)) - T(x < T(0))))
 TILE_UNARY(Rint, round_even(x)) TILE_UNARY(Floor, round_down(x)) TILE_UNARY(Ceil, round_up(x)) TILE_UNARY(Trunc, round_zero(x))
 TILE_UNARY(Exp32, exp32(x)) TILE_UNARY(Log32, log32(x)) TILE_UNARY(Tanh32, tanh32(x)) TILE_UNARY(Erf32, erf32(x))
 TILE_UNARY(Expm1_32, expm1_32(x)) TILE_UNARY(Log1p_32, log1p_32(x))
@@ -197,8 +197,7 @@ struct ModFloat {  // the remainder has the divisor's sign
   template <class T>
   static T f(T x, T y) {
     const T m = Fmod::f(x, y);
-    if (m == 0) return y < 0 ? -T(0) : T(0);
-    return (m < 0) != (y < 0) ? m + y : m;
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
   }
 };
 struct FloorDivFloat {  // consistent with ModFloat: x == q * y + mod
@@ -343,6 +342,9 @@ void store(void* dv, const void* sv, int64_t rows, int64_t cols, int64_t rs, int
 }
 template <class Format>
 struct Through { template <class T> TILE_INLINE T f(T x) { return static_cast<T>(Format::in(Format::out(static_cast<typename Format::T>(x)))); } };
+// The hardware converts reals to int32 for every narrow integer; what does not fit becomes INT32_MIN.
+template <class S>
+struct Narrow { TILE_INLINE int64_t f(int64_t x) { return static_cast<S>(((x < INT32_MIN) | (x > INT32_MAX)) ? INT32_MIN : static_cast<int32_t>(x)); } };
 template <class T>
 void expand(void* dv, const void* av, const void*, const void*, int64_t rows, int64_t cols) {
   T* d = static_cast<T*>(dv);
@@ -606,6 +608,10 @@ struct Builder {
     t.round[static_cast<int>(DType::kFloat32)][F64] = unary<Through<Plain<float, double>>, double, double>;
     rounding<Plain<uint8_t, int64_t>>(DType::kUInt8, true), rounding<Plain<int8_t, int64_t>>(DType::kInt8, true);
     rounding<Plain<int16_t, int64_t>>(DType::kInt16, true), rounding<Plain<int32_t, int64_t>>(DType::kInt32, true);
+    t.narrow[static_cast<int>(DType::kUInt8)] = unary<Narrow<uint8_t>, int64_t, int64_t>;
+    t.narrow[static_cast<int>(DType::kInt8)] = unary<Narrow<int8_t>, int64_t, int64_t>;
+    t.narrow[static_cast<int>(DType::kInt16)] = unary<Narrow<int16_t>, int64_t, int64_t>;
+    t.narrow[static_cast<int>(DType::kInt32)] = unary<Narrow<int32_t>, int64_t, int64_t>;
     format<Plain<b8, b8>>(DType::kBool), format<Plain<uint8_t, int64_t>>(DType::kUInt8);
     format<Plain<int8_t, int64_t>>(DType::kInt8), format<Plain<int16_t, int64_t>>(DType::kInt16);
     format<Plain<int32_t, int64_t>>(DType::kInt32), format<Plain<int64_t, int64_t>>(DType::kInt64);

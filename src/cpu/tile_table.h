@@ -46,6 +46,7 @@ struct Table {
   PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
   PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
   PrimFn round[kNumStorage][kNumCTypes];  // [target][compute type]; null: nothing to do
+  PrimFn narrow[kNumStorage];             // i64 cast from a real -> narrow int: outside int32 and NaN give INT32_MIN first
   PrimFn expand[kNumCTypes];              // d[r, c] = a[r]
   LoadFn load[kNumStorage];
   StoreFn store[kNumStorage];

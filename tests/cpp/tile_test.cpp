@@ -135,7 +135,7 @@ struct UnaryCase {
 double rint_even(double x) { return std::nearbyint(x); }
 const UnaryCase kUnary[] = {
     {Prim::kNeg, [](double x) { return -x; }, 0}, {Prim::kAbs, [](double x) { return std::fabs(x); }, 0},
-    {Prim::kSign, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, 0},
+    {Prim::kSign, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x; }, 0},
     {Prim::kExp, [](double x) { return std::exp(x); }, 1.2, -110, 95}, {Prim::kExpm1, [](double x) { return std::expm1(x); }, 0.6, -110, 95},
     {Prim::kLog, [](double x) { return std::log(x); }, 1.2, 0, 1e30}, {Prim::kLog1p, [](double x) { return std::log1p(x); }, 0.6, -2, 1e30},
     {Prim::kSqrt, [](double x) { return std::sqrt(x); }, 0.51}, {Prim::kRsqrt, [](double x) { return 1 / std::sqrt(x); }, 1.6, 0, 1e30},
@@ -205,8 +205,7 @@ template <class T>
 using Fn2 = std::function<double(double, double)>;
 double np_mod(double x, double y) {
   const double m = std::fmod(x, y);
-  if (m == 0) return std::copysign(0.0, y);
-  return (m < 0) != (y < 0) ? m + y : m;
+  return m != 0 && (m < 0) != (y < 0) ? m + y : m;
 }
 double np_floor_div(double x, double y) {
   if (y == 0) return x / y;
@@ -460,6 +459,22 @@ TEST_P(IsaTest, CastsAndIntegerRounding) {
     EXPECT_EQ(f[i], static_cast<double>(x[i]));
     EXPECT_EQ(b[i], x[i] != 0);
   }
+}
+
+TEST_P(IsaTest, RealsBecomeNarrowIntegersAsTheHardwareDoes) {
+  std::vector<float> x = {3e9f, -3e9f, NAN, INFINITY, 300.7f, -1.5f};
+  std::vector<int32_t> y(6);
+  std::vector<uint8_t> z(6);
+  std::vector<int64_t> w(6);
+  Prog p({}, 6);
+  const int i = p.cast(CType::kF32, CType::kI64, p.load(DType::kFloat32, {}, 1));
+  p.store(DType::kInt32, {}, 1, p.round(CType::kI64, DType::kInt32, i));
+  p.store(DType::kUInt8, {}, 1, p.round(CType::kI64, DType::kUInt8, i));
+  p.store(DType::kInt64, {}, 1, i);
+  p.run({x.data(), y.data(), z.data(), w.data()});
+  EXPECT_EQ(y, (std::vector<int32_t>{INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN, 300, -1}));
+  EXPECT_EQ(z, (std::vector<uint8_t>{0, 0, 0, 0, 44, 255}));
+  EXPECT_EQ(w, (std::vector<int64_t>{3000000000, -3000000000, INT64_MIN, INT64_MIN, 300, -1}));
 }
 
 // ---- layouts ----
