@@ -42,7 +42,8 @@ class Adam(Optimizer):
             self._update_amsgrad(param, grad, state, lr, settings, skip, 0.0)
             return
         if skip is None:
-            _adam(param, grad, *state, lr, settings["beta1"], settings["beta2"], settings["epsilon"])
+            m1, m2, power1, power2 = state  # by position: the call of a C function stays a vector call
+            _adam(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"], settings["epsilon"])
         else:
             record_update(_adam, (param, grad, *state),
                           (lr, settings["beta1"], settings["beta2"], settings["epsilon"]), skip)
@@ -89,8 +90,13 @@ class AdamW(Adam):
         if self._amsgrad:
             self._update_amsgrad(param, grad, state, lr, settings, skip, decay)
             return
-        record_update(_adamw, (param, grad, *state),
-                      (lr, settings["beta1"], settings["beta2"], settings["epsilon"], decay), skip)
+        if skip is None:
+            m1, m2, power1, power2 = state
+            _adamw(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"], settings["epsilon"],
+                   decay)
+        else:
+            record_update(_adamw, (param, grad, *state),
+                          (lr, settings["beta1"], settings["beta2"], settings["epsilon"], decay), skip)
 
 
 class Lamb(Optimizer):

@@ -162,15 +162,18 @@ class Optimizer:
                 skip, self._report = report.bad, report
         decay, settings, states, update = group.decay, group.settings, self._states, self._update
         rate *= group.lr_factor
+        masters = self._masters
         for p, grad in pairs:
             state = states.get(id(p))
             if state is None:
                 state = self._make_state(p)
             lr, own = rate, decay
             if type(p) is Parameter:
-                lr = rate * p.optimize_attr["learning_rate"]
+                factor = p.optimize_attr["learning_rate"]
+                if factor != 1.0:
+                    lr *= factor
                 own = p.regularizer or decay
-            if self._masters and id(p) in self._masters:
+            if masters and id(p) in masters:
                 self._record_half(p, grad, state, lr, own, settings, skip)
                 continue
             if own is not None:

@@ -35,8 +35,11 @@ class Momentum(Optimizer):
     def _update(self, param, grad, state, lr, settings, skip, original):
         if settings["rescale_grad"] != 1.0:
             grad = grad * settings["rescale_grad"]
-        record_update(_momentum, (param, grad, state[0]),
-                      (lr, settings["momentum"], settings["use_nesterov"]), skip)
+        if skip is None:
+            _momentum(param, grad, state[0], lr, settings["momentum"], settings["use_nesterov"])
+        else:
+            record_update(_momentum, (param, grad, state[0]),
+                          (lr, settings["momentum"], settings["use_nesterov"]), skip)
 
 
 class RMSProp(Optimizer):
