@@ -130,7 +130,7 @@ def _resnet(arch, block, depth, pretrained, kwargs, **fixed):
 
 
 def resnet18(pretrained=False, **kwargs):
-    """ResNet of 18 layers, 11,689,512 parameters with 1,000 classes."""
+    """ResNet of 18 layers, 11,689,512 trainable parameters with 1,000 classes."""
     return _resnet("resnet18", BasicBlock, 18, pretrained, kwargs)
 
 
@@ -140,7 +140,7 @@ def resnet34(pretrained=False, **kwargs):
 
 
 def resnet50(pretrained=False, **kwargs):
-    """ResNet of 50 layers, 25,557,032 parameters with 1,000 classes."""
+    """ResNet of 50 layers, 25,557,032 trainable parameters with 1,000 classes."""
     return _resnet("resnet50", BottleneckBlock, 50, pretrained, kwargs)
 
 
