@@ -10,10 +10,14 @@ namespace {
 bool has(AxisMask m, int64_t axis) { return m >> axis & 1; }
 }  // namespace
 
-bool Nest::same_tree(const Nest& o) const {
-  if (mode != o.mode || reduced != o.reduced || n_inner != o.n_inner) return false;
-  if (mode != Mode::kRow) return order == o.order;  // the order of rows is part of the tree
-  return std::equal(order.end() - n_inner, order.end(), o.order.end() - n_inner);
+bool join_nests(const Nest& a, const Nest& b, Nest* joint) {
+  if (!(a.order == b.order)) return false;
+  const bool a_wins = a.mode == Nest::Mode::kRow || b.mode == Nest::Mode::kAll;  // kRow, then kCol, then kAll
+  *joint = a_wins ? a : b;
+  if (a.mode == b.mode) return a.reduced == b.reduced && a.n_keep == b.n_keep && a.n_inner == b.n_inner;
+  if (a.n_keep || b.n_keep) return false;
+  // A total is a walk of all elements in order, whatever the inner loop; rows and columns need the same one.
+  return a.mode == Nest::Mode::kAll || b.mode == Nest::Mode::kAll || a.n_inner == b.n_inner;
 }
 
 Ints axis_order(const Shape& domain, const Ints& strides) {
@@ -26,7 +30,7 @@ Ints axis_order(const Shape& domain, const Ints& strides) {
 }
 
 bool run_merges(const Shape& domain, const Ints& order, uint32_t n, const Ints& strides) {
-  for (uint32_t i = order.size() - n; i + 1 < order.size(); ++i)
+  for (uint32_t i = order.size() - n; n > 0 && i + 1 < order.size(); ++i)
     if (strides[order[i]] != strides[order[i + 1]] * domain[order[i + 1]]) return false;
   return true;
 }
@@ -65,6 +69,7 @@ Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& in, const In
     nest.n_keep = 0;
   } else {
     nest.mode = Nest::Mode::kAll;
+    nest.n_inner = 0;
   }
   return nest;
 }

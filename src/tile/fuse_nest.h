@@ -18,9 +18,11 @@ struct Nest {
   AxisMask reduced = 0;  // axes of extent > 1 only
   Ints order;            // axes of extent > 1, outermost first: kept, reduced, inner run (kCol, kAll); kept, run (kRow)
   uint32_t n_keep = 0;   // leading axes that are not reduced (kCol, kAll)
-  uint32_t n_inner = 0;  // trailing axes that form the inner loop
-  bool same_tree(const Nest& o) const;
+  uint32_t n_inner = 0;  // trailing axes that form the inner loop; 0 (kMap, kAll): whatever merges
 };
+// One loop nest for two reductions, each with the tree it has alone: rows with rows, and with columns or totals that
+// walk the rows in the same order. Sets *joint to the nest that serves both.
+bool join_nests(const Nest& a, const Nest& b, Nest* joint);
 
 // `in` and `out` are the strides of the reduced value and of the result, one per axis of `domain`.
 Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& in, const Ints& out);

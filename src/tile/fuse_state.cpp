@@ -30,16 +30,16 @@ bool GroupState::read(const Value& v, Level reader, const FuseContext& ctx, cons
     if (m->level == Level::kTerminal) return refuse(why, "it needs a reduction that ends with the loop");
     if (m->level == Level::kFull && reader == Level::kFull) return true;
     if (m->level == Level::kRowKeep && reader != Level::kRowDrop) return true;
-    if (m->level == Level::kRowKeep && row_shape(domain, declared, Level::kRowDrop).empty()) return true;
+    if (m->level == Level::kRowKeep && row_shape(domain, rows, Level::kRowDrop).empty()) return true;
     if (m->level == Level::kRowDrop && reader == Level::kRowDrop) return true;
     return refuse(why, "a per-row value meets another alignment");
   }
   if (is_tile_constant(*v.node)) return true;
-  Ints strides = domain_strides(domain, declared, reader, v.shape(), ctx.strides(v));
+  Ints strides = domain_strides(domain, rows, reader, v.shape(), ctx.strides(v));
   for (const External& e : externals)
     if (*e.value == v && e.strides == strides) return true;
   if (externals.size() >= kMaxInputs && !members.empty()) return refuse(why, "too many operands");
-  if (nest.mode != Nest::Mode::kMap && !run_merges(domain, nest.order, nest.n_inner, strides))
+  if (!run_merges(domain, nest.order, nest.n_inner, strides))
     return refuse(why, "an operand cannot follow the reduction's inner loop");
   externals.push_back({&v, std::move(strides)});
   return true;
@@ -49,7 +49,7 @@ bool GroupState::add_scalar(Node* n, const FuseContext& ctx, const char** why) {
   const Shape& out = n->outputs[0].type.shape;
   if (!has_domain()) domain = out, elements = numel(out);
   bool ok;
-  const Level level = scalar_level(domain, declared, nest.mode == Nest::Mode::kRow, out, &ok);
+  const Level level = scalar_level(domain, rows, nest.mode == Nest::Mode::kRow, out, &ok);
   if (!ok) return refuse(why, "the iteration domains differ");
   if (elements == 0) closed = true;
   for (const Value& v : n->inputs)
@@ -71,20 +71,19 @@ bool GroupState::add_reduce(Node* n, const FuseContext& ctx, const char** why) {
     if (!members.empty()) return refuse(why, "a trivial reduction stands alone");
     closed = true;
   }
-  if (nest.mode == Nest::Mode::kMap) {
-    for (const External& e : externals)
-      if (!run_merges(domain, mine.order, mine.n_inner, e.strides))
-        return refuse(why, "an operand cannot follow the reduction's inner loop");
-  } else if (!nest.same_tree(mine) || axes != declared) {
-    return refuse(why, "the reductions have different trees");
-  }
+  Nest joint = mine;
+  if (nest.mode != Nest::Mode::kMap && !join_nests(nest, mine, &joint)) return refuse(why, "the reductions have different trees");
+  if (mine.mode == Nest::Mode::kRow && rows && rows != axes) return refuse(why, "the row reductions name different axes");
+  for (const External& e : externals)
+    if (!run_merges(domain, joint.order, joint.n_inner, e.strides))
+      return refuse(why, "an operand cannot follow the reduction's inner loop");
   const Nest saved = nest;
-  const AxisMask saved_axes = declared;
-  nest = mine, declared = axes;
+  nest = std::move(joint);
   if (!read(x, Level::kFull, ctx, why)) {
-    nest = saved, declared = saved_axes;
+    nest = saved;
     return false;
   }
+  if (mine.mode == Nest::Mode::kRow) rows = axes;
   Level level = Level::kTerminal;
   if (mine.mode == Nest::Mode::kRow) {
     level = row_shape(domain, axes, Level::kRowDrop).empty() ? Level::kRowKeep : shape_level;

@@ -21,7 +21,7 @@ struct GroupState {
 
   Shape domain;
   int64_t elements = -1;   // of the domain; -1: empty group
-  AxisMask declared = 0;   // axes the reductions name, extents of 1 included
+  AxisMask rows = 0;       // axes that row reductions name, extents of 1 included
   Nest nest;
   std::vector<Member> members;
   std::vector<External> externals;

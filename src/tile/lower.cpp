@@ -36,6 +36,7 @@ class Lowering {
     for (Node* n : g.nodes)
       if (!state_.add(n, ctx, &why)) fail(ErrorKind::kRuntime, "lower: ", op_name(*n), " does not fit its group: ", why);
     trivial_ = state_.nest.mode == Nest::Mode::kMap;
+    if (!trivial_) order_ = state_.nest.order;
     p_.n_buffers = static_cast<int>(g.inputs.size() + g.outputs.size());
   }
 
@@ -76,17 +77,11 @@ class Lowering {
     return static_cast<int>(operands_.size()) - 1;
   }
   Ints strides_of(const Value& v, Level level) const {
-    return domain_strides(state_.domain, state_.declared, level, v.shape(), ctx_.strides(v));
+    return domain_strides(state_.domain, state_.rows, level, v.shape(), ctx_.strides(v));
   }
-  // Axes of the inner loop are only known at the end for maps; an operand is per-row if it is constant along them.
   bool per_row(const Ints& strides) const {
-    if (trivial_) return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; }) || map_inner_constant(strides);
-    const Ints& order = state_.nest.order;
-    for (uint32_t i = order.size() - state_.nest.n_inner; i < order.size(); ++i)
-      if (strides[order[i]] != 0) return false;
-    return true;
+    return order_.empty() || strides[order_.back()] == 0;  // axes only merge into the inner loop with an equal step
   }
-  bool map_inner_constant(const Ints& strides) const { return !map_order_.empty() && strides[map_order_.back()] == 0; }
 
   int argument(const Value& v, Level level) {
     if (const auto it = results_.find(v.node.get()); it != results_.end()) {
@@ -106,7 +101,7 @@ class Lowering {
   }
 
   void emit(const GroupState::Member& m) {
-    if (trivial_ && map_order_.empty()) map_order_ = order_for_map();
+    if (trivial_ && order_.empty() && state_.elements > 1) order_ = order_for_map();
     m.node->op->reduce != ReduceKind::kNone ? emit_reduce(m) : emit_scalar(m);
   }
   void emit_scalar(const GroupState::Member& m) {
@@ -124,11 +119,10 @@ class Lowering {
     Result r{.dtype = out.dtype()};
     r.reg = emitter_.expression(*expr, args, dtypes, r.dtype, &r.rounded);
     results_[m.node] = r;
-    store(out, r.reg, m.level);
+    store(out, r.reg, strides_of(out, m.level));
   }
-  void store(const Value& out, int reg, Level level) {
+  void store(const Value& out, int reg, const Ints& strides) {
     if (buffer_of(out, true) < 0) return;
-    const Ints strides = strides_of(out, level);
     emitter_.store(reg, operand(out, strides, true), out.dtype(), per_row(strides));
   }
 
@@ -138,18 +132,18 @@ class Lowering {
     int reg = argument(m.node->inputs[0], Level::kFull);
     const bool logical = kind == ReduceKind::kAny || kind == ReduceKind::kAll;
     reg = emitter_.cast(reg, logical ? CType::kB8 : compute_type(out.dtype()));
-    const bool keep = Call(*m.node).flag("keepdim");
-    const Level shape_level = keep ? Level::kRowKeep : Level::kRowDrop;
-    if (state_.nest.mode == Nest::Mode::kRow) {
-      Result r{emitter_.row_reduce(reg, kind), out.dtype(), false};
-      r.reg = emitter_.cast(r.reg, compute_type(out.dtype()));
-      results_[m.node] = r;
-      return store(out, r.reg, shape_level);
+    const Level shape_level = Call(*m.node).flag("keepdim") ? Level::kRowKeep : Level::kRowDrop;
+    const Ints strides = domain_strides(state_.domain, reduced_axes(*m.node), shape_level, out.shape(), ctx_.strides(out));
+    if (m.level != Level::kTerminal) {
+      const int row = emitter_.cast(emitter_.row_reduce(reg, kind), compute_type(out.dtype()));
+      results_[m.node] = {row, out.dtype(), false};
+      return store(out, row, strides);
     }
-    if (trivial_) return store(out, reg, shape_level);  // every reduced extent is 1
-    if (buffer_of(out, true) < 0) return;               // nobody reads it
-    const int o = operand(out, strides_of(out, shape_level), true);
-    emitter_.accumulate(reg, kind, state_.nest.mode == Nest::Mode::kCol, o, out.dtype());
+    if (trivial_) return store(out, reg, strides);  // every reduced extent is 1
+    if (buffer_of(out, true) < 0) return;           // nobody reads it
+    const int64_t inner = order_.back();
+    const bool columns = !(reduced_axes(*m.node) >> inner & 1);
+    emitter_.accumulate(reg, kind, columns, operand(out, strides, true), out.dtype());
   }
 
   // A reduction over nothing: its result is the identity everywhere.
@@ -157,9 +151,8 @@ class Lowering {
     const Value& out = g_.outputs[0];
     const int reg = emitter_.full(emitter_.constant(identity_of(g_.nodes[0]->op->reduce, out.dtype()), compute_type(out.dtype())));
     state_.domain = out.shape();
-    state_.declared = 0;
     operands_.push_back({static_cast<int>(g_.inputs.size()), out.dtype(), ctx_.strides(out), true});
-    map_order_ = axis_order(state_.domain, ctx_.strides(out));
+    order_ = axis_order(state_.domain, ctx_.strides(out));
     const bool one = numel(out.shape()) == 1;
     if (one) operands_[0].strides = Ints(out.rank(), 0);
     emitter_.store(reg, 0, out.dtype(), one);
@@ -193,8 +186,7 @@ class Lowering {
   }
 
   void choose_nest() {
-    const Ints order = trivial_ ? map_order_ : state_.nest.order;
-    const uint32_t n = order.size();
+    const uint32_t n = order_.size();
     if (state_.elements == 0) {  // nothing to walk
       p_.inner = 0;
       for (const Operand& o : operands_) p_.operands.push_back({o.dtype, {}, 1, o.buffer});
@@ -209,7 +201,7 @@ class Lowering {
     Shape extents;
     std::vector<int> segments;
     for (uint32_t i = 0; i < n; ++i) {
-      const int64_t axis = order[i], extent = state_.domain[axis];
+      const int64_t axis = order_[i], extent = state_.domain[axis];
       bool merge = !extents.empty() && segments.back() == segment(i);
       for (size_t k = 0; merge && k < operands_.size(); ++k)
         merge = strides[k].back() == operands_[k].strides[axis] * extent;
@@ -242,7 +234,7 @@ class Lowering {
   const FuseContext& ctx_;
   GroupState state_;
   bool trivial_ = true;  // no reduction decides the nest
-  Ints map_order_;
+  Ints order_;
   Emitter emitter_;
   std::vector<Operand> operands_;
   std::map<const Node*, Result> results_;

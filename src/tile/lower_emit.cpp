@@ -86,6 +86,7 @@ int Emitter::prim(Prim p, CType t, CType from, int a, int b, int c) {
   return add({.kind = Kind::kPrim, .prim = p, .type = t, .from = from, .a = a, .b = b, .c = c, .row = is_row});
 }
 int Emitter::constant(double v, CType t) {
+  if (t == CType::kF32) v = static_cast<double>(static_cast<float>(v));
   return add({.kind = Kind::kPrim, .prim = Prim::kConst, .type = t, .from = t, .imm = v, .row = true});
 }
 int Emitter::cast(int reg, CType to) { return type(reg) == to ? reg : prim(Prim::kCast, to, type(reg), reg); }
@@ -95,10 +96,10 @@ int Emitter::full(int reg) {
 }
 int Emitter::round(int reg, DType dtype) {
   if (!narrow(dtype)) return reg;
-  if (const TileInstr& i = instrs_[regs_[reg].definition]; i.kind == Kind::kPrim && i.prim == Prim::kConst) {
+  if (const double* v = number(reg)) {
     unsigned char bits[8];
-    store_double(bits, dtype, i.imm);
-    return constant(load_double(bits, dtype), i.type);
+    store_double(bits, dtype, *v);
+    return constant(load_double(bits, dtype), type(reg));
   }
   return add({.kind = Kind::kRound, .type = type(reg), .from = type(reg), .dtype = dtype, .a = reg, .row = row(reg)});
 }
@@ -123,10 +124,30 @@ CType Emitter::common(const Val& a, const Val& b, CType fallback) const {
   return !is_real(t) && (!std::isfinite(imm) || imm != std::floor(imm)) ? CType::kF32 : t;  // 0.5 is no integer
 }
 
-bool Emitter::is_number(const Val& v, double want) const {
-  if (v.is_const()) return v.imm == want;
-  const TileInstr& i = instrs_[regs_[v.reg].definition];
-  return i.kind == Kind::kPrim && i.prim == Prim::kConst && i.imm == want;
+const double* Emitter::number(int reg) const {
+  const TileInstr& i = instrs_[regs_[reg].definition];
+  return i.kind == Kind::kPrim && i.prim == Prim::kConst ? &i.imm : nullptr;
+}
+
+// Arithmetic on numbers, and identities that are exact for every operand, NaN and signed zero included (x + 0 is not:
+// -0). A gradient such as pow(x, y - 1) with a constant y shrinks to a product this way. -1: nothing to fold.
+int Emitter::fold(Prim p, CType t, int a, int b) {
+  const double *x = number(a), *y = b >= 0 ? number(b) : nullptr;
+  auto is = [](const double* v, double want) { return v && *v == want; };
+  if ((p == Prim::kMul || p == Prim::kDiv) && is(y, 1)) return a;
+  if (p == Prim::kMul && is(x, 1)) return b;
+  if (p == Prim::kSub && is(y, 0) && !std::signbit(*y)) return a;
+  if (p == Prim::kPow && is(y, 1)) return a;
+  if (p == Prim::kPow && is(y, 2) && is_real(t)) return prim(Prim::kMul, t, t, a, a);
+  if (!x || !y || !is_real(t)) return -1;
+  double r;
+  switch (p) {  // one rounding to the compute type, as the kernels do (double holds f32 results closely enough)
+    case Prim::kAdd: r = *x + *y; break;
+    case Prim::kSub: r = *x - *y; break;
+    case Prim::kMul: r = *x * *y; break;
+    default: return -1;
+  }
+  return constant(t == CType::kF32 ? static_cast<double>(static_cast<float>(r)) : r, t);
 }
 
 Emitter::Val Emitter::apply_arithmetic(Prim p, const Val& a, const Val& b, const Val& c, CType op_type, DType out) {
@@ -136,18 +157,18 @@ Emitter::Val Emitter::apply_arithmetic(Prim p, const Val& a, const Val& b, const
   if (needs_real(p) && !is_real(t)) t = out == DType::kFloat64 ? CType::kF64 : CType::kF32;
   if (t == CType::kB8) t = CType::kI64;  // numbers made of booleans count
   if (rounds_to_int(p) && t == CType::kI64) return {as(a, t)};
-  // Exact for every operand, NaN and signed zero included (x + 0 is not: -0).
-  if ((p == Prim::kMul || p == Prim::kDiv) && is_number(b, 1)) return {as(a, t)};
-  if (p == Prim::kMul && is_number(a, 1)) return {as(b, t)};
-  if (p == Prim::kSub && is_number(b, 0) && !std::signbit(b.is_const() ? b.imm : instrs_[regs_[b.reg].definition].imm)) return {as(a, t)};
-  return {prim(p, t, t, as(a, t), arity > 1 ? as(b, t) : -1, arity > 2 ? as(c, t) : -1)};
+  const int ra = as(a, t), rb = arity > 1 ? as(b, t) : -1;
+  if (const int folded = fold(p, t, ra, rb); folded >= 0) return {folded};
+  return {prim(p, t, t, ra, rb, arity > 2 ? as(c, t) : -1)};
 }
 
 Emitter::Val Emitter::apply(const ExprNode& n, const Val& a, const Val& b, const Val& c, CType op_type, DType out) {
   const Prim p = n.prim;
   if (p == Prim::kSelect) {
     const CType t = common(b, c, op_type);
-    return {prim(p, t, t, as(a, CType::kB8), as(b, t), as(c, t))};
+    const int condition = as(a, CType::kB8);
+    if (const double* known = number(condition)) return {as(*known != 0 ? b : c, t)};
+    return {prim(p, t, t, condition, as(b, t), as(c, t))};
   }
   if (p == Prim::kCast) {
     const DType to = static_cast<DType>(static_cast<int>(n.imm));
@@ -156,7 +177,9 @@ Emitter::Val Emitter::apply(const ExprNode& n, const Val& a, const Val& b, const
   if (is_compare(p)) {
     CType t = common(a, b, op_type);
     if (t == CType::kB8) t = CType::kI64;
-    return {prim(p, CType::kB8, t, as(a, t), as(b, t))};
+    const int ra = as(a, t), rb = as(b, t);
+    if (p == Prim::kEq && number(ra) && number(rb)) return {constant(*number(ra) == *number(rb), CType::kB8)};
+    return {prim(p, CType::kB8, t, ra, rb)};
   }
   if (is_class_test(p)) {
     const CType t = a.is_const() ? CType::kF64 : type(a.reg);

@@ -38,7 +38,8 @@ class Emitter {
   int add(TileInstr i);
   int prim(Prim p, CType type, CType from, int a, int b = -1, int c = -1);
   int as(const Val& v, CType t);
-  bool is_number(const Val& v, double want) const;  // a constant, typed or not
+  const double* number(int reg) const;  // the value of a constant register, else null
+  int fold(Prim p, CType t, int a, int b);
   CType common(const Val& a, const Val& b, CType fallback) const;
   Val apply(const ExprNode& n, const Val& a, const Val& b, const Val& c, CType op_type, DType out);
   Val apply_arithmetic(Prim p, const Val& a, const Val& b, const Val& c, CType op_type, DType out);
