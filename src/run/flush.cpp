@@ -372,6 +372,7 @@ class Flush {
     for (size_t i = 0; i < order_.size(); ++i) {
       Node* n = order_[i];
       if (n->op == leaf_op()) continue;  // a name for its input, made once per version and used by many graphs
+      if (n->op->view && !n->materialised(0)) continue;  // no kernel ran: other views may still read through it
       n->executed = true;
       if (tape_[i] && !n->released) continue;
       for (Value& v : n->inputs) drop.push_back(std::move(v));
