@@ -34,7 +34,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     allowed = None
     if is_causal:
         rows, columns = scores.shape[-2:]
-        allowed = (_core.ops.iota([rows, columns], 1, "int64") <= _core.ops.iota([rows, columns], 0, "int64"))
+        allowed = _core.ops.iota([columns], 0, "int64") <= yuloh.unsqueeze(_core.ops.iota([rows], 0, "int64"), 1)
     if attn_mask is not None:
         if dtype_name(attn_mask.dtype) == "bool":
             allowed = attn_mask if allowed is None else yuloh.logical_and(allowed, attn_mask)
