@@ -236,3 +236,23 @@ def test_schedules_against_their_formulas():
     for value in (1.0, 1.0, 1.0):
         plateau.step(paddle.to_tensor(value))
     assert plateau() == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_finds_the_minimum(search):
+    point = nn.Parameter(paddle.to_tensor([-1.2, 1.0]))
+    optimizer = paddle.optimizer.LBFGS(learning_rate=1.0 if search else 0.02, max_iter=60, line_search_fn=search,
+                                       parameters=[point])
+
+    def closure():
+        optimizer.clear_grad()
+        x, y = point[0], point[1]
+        loss = (1 - x) ** 2 + 100 * (y - x * x) ** 2 if search else (x - 3) ** 2 + 2 * (y + 1) ** 2
+        loss.backward()
+        return loss
+
+    start = float(closure())
+    for _ in range(20 if search is None else 3):
+        optimizer.step(closure)
+    assert float(closure()) < 1e-4 * start
+    np.testing.assert_allclose(point.numpy(), [1, 1] if search else [3, -1], atol=0.05)
