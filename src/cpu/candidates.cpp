@@ -21,6 +21,7 @@ void register_cpu() {
         {"conv_grad_input", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"conv_grad_weight", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
         {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
+        {"conv_grad_weight", "depthwise", depthwise_grad_fits, make_depthwise_grad, onednn::conv_layouts},
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},

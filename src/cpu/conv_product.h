@@ -13,5 +13,8 @@ bool conv1x1_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r);
 bool conv_dense_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_conv_dense(const KernelRequest& r);
+// Weight gradient of depthwise convolutions, where the library has no kernel of its own for them.
+bool depthwise_grad_fits(const KernelRequest& r, std::string* why);
+std::unique_ptr<Kernel> make_depthwise_grad(const KernelRequest& r);
 
 }  // namespace yuloh

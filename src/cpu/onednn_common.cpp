@@ -15,6 +15,7 @@ dnnl::engine& engine() {
 }
 dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
+  (void)num_threads();  // tells OpenMP, which the library asks, how many threads this thread's kernels may use
   return s;
 }
 

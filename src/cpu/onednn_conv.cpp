@@ -80,8 +80,13 @@ std::shared_ptr<void> prepare(const void* request) {
   if (p->role == Role::kForward) {
     keep(fwd, fwd.weights_desc(), dnnl::convolution_forward(fwd));
   } else if (p->role == Role::kGradInput) {
-    const dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, p->x, any, p->y, stride,
-                                                             dilation, begin, end, fwd, attr);
+    dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, p->x, any, p->y, stride, dilation,
+                                                       begin, end, fwd, attr);
+    // Depthwise with strides: the library's first choice works group by group, some hundred times slower.
+    const bool per_group = groups > 8 && o.weight.type.shape[1] <= 4;
+    while (per_group &&
+           std::string_view(pd.impl_info_str()).find("brgconv_strided") != std::string_view::npos)
+      if (!pd.next_impl()) break;
     keep(pd, pd.weights_desc(), dnnl::convolution_backward_data(pd));
   } else {
     const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, p->x, any, p->y, stride,

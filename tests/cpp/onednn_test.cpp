@@ -101,6 +101,18 @@ TEST(ConvProduct, AgreesWithReference) {
       24);  // the last one is large
 }
 
+TEST(Depthwise, WeightGradientAgreesWithReference) {
+  for (const ConvCase& c : {ConvCase{{3, 70, 9, 8}, {70, 1, 5, 5}, {2, 1}, {2, 2, 1, 2}, {1, 2}, 70},
+                            ConvCase{{4, 16, 1, 1}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16},
+                            ConvCase{{2, 9, 11}, {9, 1, 3}, {1}, {0, 1}, {1}, 9}})
+    for (const DType t : {DType::kFloat32, DType::kBFloat16}) {
+      const Value v = conv_of(c, t, 2);
+      const std::vector<Ints> strides{channels_last_strides(v.node->inputs[0].shape()),
+                                      channels_last_strides(v.node->inputs[1].shape())};
+      EXPECT_LT(best_error(v, strides, "depthwise"), t == DType::kFloat32 ? 2e-6 : 8e-3) << to_string(c.x);
+    }
+}
+
 TEST(OneDnn, ConvRefusesWithReason) {
   const Value v = conv_of(kConvs[0], DType::kFloat64, 0);
   Case c(v, {channels_last_strides(kConvs[0].x)});
