@@ -143,3 +143,69 @@ def _transformers(add, both, normal):
     add("nn.TransformerEncoder(nn.TransformerEncoderLayer(8,2,16,dropout=0.),2)", q)
     add("nn.TransformerDecoder(nn.TransformerDecoderLayer(8,2,16,dropout=0.),2)", q, memory)
     add("nn.Transformer(8,2,1,1,16)", q, memory, train=False)
+
+
+def functional_cases():
+    """List of (expression over F and a, b, c, ..., inputs) for functions that no layer above reaches."""
+    rng = np.random.RandomState(1)
+
+    def normal(*shape):
+        return rng.randn(*shape).astype("float32")
+
+    def ints(values, dtype="int64"):
+        return np.array(values, dtype)
+
+    found = [("F.affine_grid(a,[2,3,4,5])", [normal(2, 2, 3)]),
+             ("F.affine_grid(a,[2,3,4,5],align_corners=False)", [normal(2, 2, 3)])]
+    for mode in ("bilinear", "nearest"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (True, False):
+                found.append((f"F.grid_sample(a,b,mode='{mode}',padding_mode='{padding}',align_corners={corners})",
+                              [normal(2, 3, 4, 5), normal(2, 3, 3, 2)]))
+    labels = ints([[1, 2, 2], [3, 1, 0]], "int32")
+    for rest, lengths, counts in (("", [6, 5], [3, 2]), (",reduction='sum'", [6, 4], [3, 2]),
+                                  (",blank=4,reduction='none'", [6, 4], [3, 1])):
+        found.append((f"F.ctc_loss(a,b,c,d{rest})", [normal(6, 2, 5), labels, ints(lengths), ints(counts)]))
+    found += [
+        ("F.hsigmoid_loss(a,b,6,c,d)", [normal(4, 3), ints([0, 5, 2, 3]), normal(5, 3), normal(5, 1)]),
+        ("F.hsigmoid_loss(a,b,5,c)", [normal(4, 3), ints([0, 4, 2, 3]), normal(4, 3)]),
+        ("F.adaptive_log_softmax_with_loss(a,b,c,[[d,e],[f,g]],[5,10,20])",
+         [normal(4, 16), ints([0, 7, 12, 19]), normal(16, 7), normal(16, 4), normal(4, 5), normal(16, 1),
+          normal(1, 10)]),
+        ("F.gather_tree(a,b)", [ints([[[2, 2], [6, 1]], [[3, 9], [6, 1]], [[0, 1], [9, 0]]]),
+                                ints([[[0, 0], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 1]]])])]
+    q, k, v = normal(2, 5, 4, 8), normal(2, 6, 4, 8), normal(2, 6, 4, 8)
+    mask = rng.rand(2, 4, 5, 6) > 0.4
+    mask[..., 0] = True
+    attention = "F.scaled_dot_product_attention"
+    found += [(f"{attention}(a,b,c)", [q, k, v]), (f"{attention}(a,b,c,d)", [q, k, v, normal(2, 1, 5, 6)]),
+              (f"{attention}(a,b,c,d)", [q, k, v, mask]), (f"{attention}(a,b,c,scale=.1)", [q, k, v]),
+              (f"{attention}(a,b,c,is_causal=True)", [q, normal(2, 5, 4, 8), normal(2, 5, 4, 8)])]
+    x3, x4 = normal(1, 2, 3), normal(2, 3, 4, 5)
+    for rest in ("[1,2]", "[1,2],data_format='NLC'", "[0,0,1,1,0,1]", "[0,0,1,1,0,1],pad_from_left_axis=False",
+                 "[1,1],mode='reflect'", "[1,2],mode='circular'", "[1,3],mode='replicate'", "[1,1,1,0]", "[-1,0]"):
+        found.append((f"F.pad(a,{rest})", [x3]))
+    found += [("F.pad(a,[1,0,2,0],value=3.)", [x4]), ("F.zeropad2d(a,[1,0,2,1])", [x4]),
+              ("F.interpolate(a,size=[7,3])", [x4]), ("F.interpolate(a,size=[2,9],mode='bilinear')", [x4]),
+              ("F.interpolate(a,scale_factor=[2,1.5],mode='bilinear',align_corners=True)", [x4]),
+              ("F.interpolate(a,size=[9,9],mode='bicubic')", [x4]),
+              ("F.interpolate(a,size=[2,3,4],mode='trilinear')", [normal(1, 2, 3, 4, 5)]),
+              ("F.normalize(a)", [x4]), ("F.normalize(a,p=3,axis=-1)", [x4]), ("F.swiglu(a)", [normal(3, 4)]),
+              ("F.swiglu(a,b)", [normal(3, 4), normal(3, 4)]), ("F.label_smooth(a)", [np.eye(3, dtype="float32")]),
+              ("F.temporal_shift(a,2)", [normal(4, 8, 2, 2)]), ("F.square_error_cost(a,b)", [normal(3), normal(3)]),
+              ("F.log_loss(a,b)", [rng.rand(3, 1).astype("float32"), ints([[1], [0], [1]], "float32")]),
+              ("F.dice_loss(a,b)", [rng.rand(2, 3, 2).astype("float32"), ints(rng.randint(0, 2, (2, 3, 1)))]),
+              ("F.sigmoid_focal_loss(a,b.detach(),reduction='mean')", [normal(3, 4), ints(rng.randint(0, 2, (3, 4)), "float32")]),
+              ("F.npair_loss(a,b,c)", [normal(4, 3), normal(4, 3), ints([0, 1, 0, 2], "float32")]),
+              ("F.softmax_with_cross_entropy(a,b)", [normal(3, 4), ints([[1], [0], [3]])]),
+              ("F.cross_entropy(a,b,weight=c)", [normal(3, 4), ints([1, 0, 3]), rng.rand(4).astype("float32")]),
+              ("F.cross_entropy(a,b,axis=1)", [normal(2, 4, 3), ints(rng.randint(0, 4, (2, 3)))]),
+              ("F.nll_loss(a,b,weight=c)", [normal(2, 4, 3), ints(rng.randint(0, 4, (2, 3))),
+                                           rng.rand(4).astype("float32")]),
+              ("F.binary_cross_entropy_with_logits(a,b,pos_weight=c)",
+               [normal(3, 4), ints(rng.randint(0, 2, (3, 4)), "float32"), rng.rand(4).astype("float32")]),
+              ("F.one_hot(a,4)", [ints([1, 0, 3])]), ("F.sequence_mask(a,maxlen=4)", [ints([1, 3, 0])]),
+              ("F.max_unpool2d(*F.max_pool2d(a,2,return_mask=True),2)", [normal(2, 3, 4, 6)]),
+              ("F.layer_norm(a,[5],b,c)", [x4, normal(5), normal(5)]), ("F.softmax(a,axis=1,dtype='float64')", [x4]),
+              ("F.embedding(a,b,padding_idx=1)", [ints([[0, 1], [2, 1]]), normal(3, 2)])]
+    return found

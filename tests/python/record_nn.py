@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import paddle
-from nn_cases import cases
+from nn_cases import cases, functional_cases
 from paddle import nn
 
 OUT = pathlib.Path(__file__).parent / "data" / "nn_reference.pkl.xz"
@@ -59,10 +59,25 @@ def record(expression, inputs, train):
     return row
 
 
+def record_function(expression, inputs):
+    """Outputs and gradients of one functional case."""
+    tensors = [paddle.to_tensor(i) for i in inputs]
+    for t in tensors:
+        t.stop_gradient = "float" not in str(t.dtype)
+    outputs = flat(eval(expression, {"F": nn.functional, **dict(zip("abcdefg", tensors))}))
+    row = {"expression": expression, "outputs": [t.numpy() for t in outputs], "gradients": [None] * len(tensors)}
+    loss = weighted_sum(outputs)
+    if loss is not None:
+        loss.backward()
+        row["gradients"] = [None if t.grad is None else t.grad.numpy() for t in tensors]
+    return row
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     paddle.seed(7)
-    rows = [record(*case) for case in cases()]
+    rows = {"layers": [record(*case) for case in cases()],
+            "functions": [record_function(*case) for case in functional_cases()]}
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_bytes(lzma.compress(pickle.dumps(rows, protocol=4), preset=9))
-    print(f"{len(rows)} cases, {OUT.stat().st_size} bytes, paddle {paddle.__version__}")
+    print(f"{len(rows['layers'])} + {len(rows['functions'])} cases, {OUT.stat().st_size} bytes, paddle {paddle.__version__}")

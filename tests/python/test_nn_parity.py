@@ -13,10 +13,11 @@ import yuloh as paddle
 from yuloh import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from nn_cases import cases  # noqa: E402
+from nn_cases import cases, functional_cases  # noqa: E402
 
 REFERENCE = pickle.loads(lzma.decompress((pathlib.Path(__file__).parent / "data" / "nn_reference.pkl.xz").read_bytes()))
-CASES = cases()
+FUNCTIONS, REFERENCE = REFERENCE["functions"], REFERENCE["layers"]
+CASES, FUNCTION_CASES = cases(), functional_cases()
 
 
 def flat(value):
@@ -35,6 +36,7 @@ def close(wanted, got, what):
 
 def test_the_reference_belongs_to_the_cases():
     assert [row["expression"] for row in REFERENCE] == [case[0] for case in CASES]
+    assert [row["expression"] for row in FUNCTIONS] == [case[0] for case in FUNCTION_CASES]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{i}-{c[0][3:60]}" for i, c in enumerate(CASES)])
@@ -78,3 +80,27 @@ def test_layer(number):
     after = layer.state_dict()
     for name, wanted in row["state_after"].items():
         close(wanted, after[name], name)
+
+
+@pytest.mark.parametrize("number", range(len(FUNCTION_CASES)),
+                         ids=[f"{i}-{c[0][2:60]}" for i, c in enumerate(FUNCTION_CASES)])
+def test_function(number):
+    (expression, inputs), row = FUNCTION_CASES[number], FUNCTIONS[number]
+    tensors = [paddle.to_tensor(i) for i in inputs]
+    for t in tensors:
+        t.stop_gradient = "float" not in str(t.dtype)
+    outputs = flat(eval(expression, {"F": nn.functional, **dict(zip("abcdefg", tensors))}))
+    assert len(outputs) == len(row["outputs"])
+    total = None
+    for t in outputs:
+        if "float" in str(t.dtype) and not t.stop_gradient:
+            weights = np.cos(np.arange(int(t.size))).astype("float32").reshape(t.shape)
+            part = (t * paddle.to_tensor(weights)).sum()
+            total = part if total is None else total + part
+    if total is not None:
+        total.backward()
+    for place, (wanted, got) in enumerate(zip(row["outputs"], outputs)):
+        close(wanted, got, f"output {place}")
+    for place, wanted in enumerate(row["gradients"]):
+        if wanted is not None and np.abs(wanted).max(initial=0) > 0:
+            close(wanted, tensors[place].grad, f"gradient of input {place}")

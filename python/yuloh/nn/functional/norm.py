@@ -101,7 +101,7 @@ def normalize(x, p=2, axis=1, epsilon=1e-12, out=None, name=None):
     if p == 2:
         length = yuloh.sqrt(yuloh.sum(x * x, axis=axis, keepdim=True))
     else:
-        length = yuloh.linalg.norm(x, p=float(p), axis=axis, keepdim=True)
+        length = yuloh.sum(yuloh.abs(x) ** p, axis=axis, keepdim=True) ** (1.0 / p)
     return x / yuloh.clip(length, min=epsilon)
 
 

@@ -56,8 +56,7 @@ def _resize_axis(x, axis, out, scale, mode, align_corners, align_mode):
     import yuloh
     size = x.shape[axis]
     if mode == "nearest":
-        places = _positions(size, out, scale, align_corners, 1, False)
-        index = [min(int(p + 0.5) if align_corners else math.floor(p), size - 1) for p in places]
+        index = [min(math.floor(p), size - 1) for p in _positions(size, out, scale, False, 1, False)]
         return x if index == list(range(size)) else _select(x, index, axis)
     cubic = mode == "bicubic"
     places = _positions(size, out, scale, align_corners, 0 if cubic else align_mode, not cubic)
@@ -108,6 +107,8 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
     if mode not in _SPATIAL or n not in _SPATIAL[mode]:
         raise ValueError(f"interpolate: mode {mode!r} does not fit a tensor of {len(x.shape)} dimensions; the modes are "
                          f"{list(_SPATIAL)}.")
+    if align_corners and mode in ("nearest", "area"):
+        raise ValueError(f"interpolate: align_corners needs a linear or cubic mode, got {mode!r}.")
     if antialias:
         raise NotImplementedError("interpolate: antialias=True is not there yet.")
     last = data_format in ("NLC", "NWC", "NHWC", "NDHWC")
