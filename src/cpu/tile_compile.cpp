@@ -50,6 +50,7 @@ class Geometry {
       row_reduce_ |= i.kind == Kind::kRowReduce;
       col_reduce_ |= i.kind == Kind::kColReduce;
       all_reduce_ |= i.kind == Kind::kAllReduce;
+      computes_ |= i.kind == Kind::kPrim && !i.row;
       t_.weight += weight_of(i);
     }
     t_.whole_rows = row_reduce_ || p_.needs_whole_rows;
@@ -136,11 +137,14 @@ class Geometry {
     const bool square = !t_.whole_rows && transposed();
     const int64_t block = col_reduce_ && !t_.whole_rows ? kBlock : block_elements(square);
     int64_t limit = block;
-    if (col_reduce_ && !t_.whole_rows) limit = 256;  // several rows per block: the accumulators stay in registers
+    // Plain column sums: several rows per block keep accumulators in registers. With arithmetic before them, whole rows
+    // (or single ones) let operands stay where they are.
+    if (col_reduce_ && !t_.whole_rows) limit = !computes_ ? 256 : cols <= kBlock ? cols : kBlock / 2;
     t_.block_cols = t_.whole_rows ? cols : std::min(cols, limit);
-    if (square) t_.block_cols = std::min<int64_t>(t_.block_cols, 64);
+    if (square)
+      t_.block_cols = std::min<int64_t>(cols, std::max<int64_t>(64, block / std::min<Dim>(64, t_.outer.back())));
     t_.block_rows = std::clamp<int64_t>(block / t_.block_cols, 1, std::max<int64_t>(1, t_.rows));
-    if (t_.block_cols < cols && t_.linear_order) t_.block_rows = 1;
+    if (t_.block_cols < cols && (t_.linear_order || (col_reduce_ && computes_))) t_.block_rows = 1;
     if (col_reduce_) {
       int64_t pow2 = 1;
       while (pow2 * 2 <= std::min<int64_t>(t_.block_rows, kColGroup)) pow2 *= 2;
@@ -165,16 +169,17 @@ class Geometry {
       while (unit < t_.rows && unit * cols < kMinChunk) unit *= 2;
       while (col_reduce_ && unit < t_.rows && (t_.rows + unit - 1) / unit > 256) unit *= 2;
       t_.chunk_rows = unit;
-      // few rows: columns may be split too, which touches no column's sum
-      if (col_reduce_ && !t_.whole_rows && !all_reduce_ && unit >= t_.rows && cols > 2 * t_.block_cols)
-        t_.chunk_cols = t_.block_cols * std::max<int64_t>(1, kMinChunk / (t_.block_cols * std::max<int64_t>(1, t_.rows)));
+      // few rows: columns may be split too, which touches no column's sum (blocks of several rows only at their own width)
+      const int64_t piece = t_.block_rows == 1 ? 256 : t_.block_cols;
+      if (col_reduce_ && !t_.whole_rows && !all_reduce_ && unit >= t_.rows && cols >= 2 * piece)
+        t_.chunk_cols = piece * std::max<int64_t>(1, kMinChunk / (piece * std::max<int64_t>(1, t_.rows)));
     }
     t_.row_chunks = std::max<int64_t>(1, (t_.rows + t_.chunk_rows - 1) / t_.chunk_rows);
     t_.col_chunks = std::max<int64_t>(1, (t_.cols + t_.chunk_cols - 1) / t_.chunk_cols);
   }
   const TileProgram& p_;
   TilePlan& t_;
-  bool row_reduce_ = false, col_reduce_ = false, all_reduce_ = false;
+  bool row_reduce_ = false, col_reduce_ = false, all_reduce_ = false, computes_ = false;
 };
 
 // ---- code: one Step per instruction, places for registers ----

@@ -317,7 +317,7 @@ void load(void* dv, const void* sv, int64_t rows, int64_t cols, int64_t rs, int6
   if (cs == 1) {
     if (rs == cols) cols *= rows, rows = 1;
     for (int64_t r = 0; r < rows; ++r) load_line<Format>(d + r * cols, s + r * rs, cols);
-  } else if (rows > 1 && (rs == 1 || rs == -1)) {  // a transposed operand: walk along its memory
+  } else if (rows >= 8 && (rs == 1 || rs == -1)) {  // a transposed operand: walk along its memory
     for (int64_t c = 0; c < cols; ++c)
       for (int64_t r = 0; r < rows; ++r) d[r * cols + c] = Format::in(s[r * rs + c * cs]);
   } else {
@@ -332,7 +332,7 @@ void store(void* dv, const void* sv, int64_t rows, int64_t cols, int64_t rs, int
   if (cs == 1) {
     if (rs == cols) cols *= rows, rows = 1;
     for (int64_t r = 0; r < rows; ++r) store_line<Format>(d + r * rs, s + r * cols, cols);
-  } else if (rows > 1 && rs == 1) {
+  } else if (rows >= 8 && rs == 1) {
     for (int64_t c = 0; c < cols; ++c)
       for (int64_t r = 0; r < rows; ++r) d[r + c * cs] = Format::out(s[r * cols + c]);
   } else {
