@@ -145,7 +145,7 @@ def draw_base_seed() -> int:
     if _seed_draws.get("key") != seed:
         _seed_draws.update(key=seed, count=0)
     _seed_draws["count"] += 1
-    words = np.random.SeedSequence([*seed, _seed_draws["count"]]).generate_state(2, np.uint32)
+    words = np.random.SeedSequence([seed[0], _seed_draws["count"]]).generate_state(2, np.uint32)
     return (int(words[0]) << 31) ^ int(words[1])
 
 

@@ -10,7 +10,7 @@ import warnings
 from typing import Any, Callable, Iterator
 
 from . import _runtime, collate, worker
-from .dataset import IterableDataset
+from .dataset import IterableDataset, NoLengthError
 from .sampler import BatchSampler
 
 
@@ -106,7 +106,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         if self._iterable:
-            raise ValueError("DataLoader: an IterableDataset has no length.")
+            raise NoLengthError("DataLoader: an IterableDataset has no length.")
         return len(self.batch_sampler) if self.batch_sampler is not None else len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:

@@ -30,6 +30,10 @@ class Dataset:
         )
 
 
+class NoLengthError(TypeError, ValueError, RuntimeError):
+    """len() of a stream. A TypeError, so that ``list(stream)`` works; the others are what Paddle raises."""
+
+
 class IterableDataset(Dataset):
     """A stream of samples: define ``__iter__``. It has no length and no indices.
 
@@ -48,7 +52,7 @@ class IterableDataset(Dataset):
         )
 
     def __len__(self) -> int:
-        raise RuntimeError(f"IterableDataset: {type(self).__name__} has no length; expected iteration.")
+        raise NoLengthError(f"IterableDataset: {type(self).__name__} has no length; expected iteration.")
 
 
 class TensorDataset(Dataset):

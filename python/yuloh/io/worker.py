@@ -10,10 +10,8 @@ import itertools
 import os
 import pickle
 import random
-import signal
 import struct
 import sys
-import traceback
 from typing import Any, Callable
 
 import numpy as np
@@ -180,6 +178,8 @@ class Sender:
         self.conn.send_bytes(pickle.dumps(message, protocol=5))
 
     def send_error(self, number: int, error: BaseException, where: str) -> None:
+        import traceback
+
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self._send((ERROR, number, *_portable(error), text, where))
 
@@ -210,6 +210,8 @@ def _portable(error: BaseException) -> tuple:
 
 def worker_main(worker_id: int, spec: Any, conn: Any, foreign: list, progress: Any) -> None:
     """Body of worker `worker_id`. `foreign`: the parent's ends of pipes, which must not stay open here."""
+    import signal
+
     for other in foreign:
         try:
             other.close()
