@@ -152,6 +152,25 @@ def test_worker_that_exits_is_named(make, script, tmp_path):
     assert "the worker ended by itself with code 7" in record["errors"][0]
 
 
+def test_setting_that_fails_is_passed_over(make, script, tmp_path):
+    script.write_text(
+        WORKLOAD.replace(
+            "def build(options):",
+            "def build(options):\n    assert os.environ['OMP_NUM_THREADS'] == '2', 'one thread'",
+        )
+    )
+    settings = Settings(
+        contenders.parse_all([make("a")]), [find_workload(str(script))], threads=[2, 1], max_rounds=8
+    )
+    record = Runner(settings, Results(tmp_path / "out"), Budget()).run()
+    tried = arms(record)["a"]["calibration"]
+    assert (
+        record["errors"] == []
+        and "AssertionError: one thread" in tried[1]["error"]
+        and arms(record)["a"]["threads"] == 2
+    )
+
+
 def test_another_model_or_another_loss_is_not_compared(make, script, tmp_path):
     record = run(
         [make("a", 0.003), make("big", parameters=11), make("off", first_loss=4.7)], script, tmp_path / "out"

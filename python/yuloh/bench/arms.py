@@ -16,6 +16,7 @@ from statistics import median
 from typing import Callable, Dict, List, Optional
 
 from .environments import Environment
+from .errors import ContenderError
 from .process import Worker
 
 KEPT_LOSSES = 400
@@ -62,6 +63,7 @@ class Arm:
             "fusion": self.fusion,
             "launches": [],
             "calibration": [],
+            "calibrated": True,
             "blocks": [],
             "losses": [],
             "error": None,
@@ -102,28 +104,35 @@ class Arm:
     ) -> None:
         """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker."""
         framework = self.environment.framework
-        first_flags = FIRST_FLAGS[framework]
-        trials = [(t, first_flags) for t in thread_choices]
-        best = None
-        while trials:
-            threads, flags = trials.pop(0)
-            if best and not allows(best[3] * 2):
-                break
-            worker, step_s, cost, losses = self._trial(
-                threads, flags, request, timeout, best[2] if best else math.inf
-            )
-            if best is None or step_s < best[2]:
-                if best:
-                    best[4].close()
-                best = (threads, flags, step_s, cost, worker, losses)
-            else:
-                worker.close()
-            if not trials and flags == first_flags and len(self.record["calibration"]) == len(thread_choices):
-                others = [{}] + FLAGS[framework] if first_flags else FLAGS[framework]
-                trials = [(best[0], f) for f in others if f != first_flags]
-        self.threads, self.flags, self.step_s, _, self.worker, losses = best
-        self.record.update(threads=self.threads, flags=self.flags)
-        self.keep_losses(losses)  # the curve goes on from the chosen worker's very first step
+        first_flags, best_s, cost = FIRST_FLAGS[framework], math.inf, 0.0
+        thread_trials = [(t, first_flags) for t in thread_choices]
+        for trials in (lambda: thread_trials, self._flag_trials):
+            for threads, flags in trials():
+                if self.worker and not allows(cost * 1.2):
+                    self.record["calibrated"] = False  # said in the report: it may not be at its best
+                    continue
+                try:
+                    worker, step_s, cost, losses = self._trial(threads, flags, request, timeout, best_s)
+                except ContenderError as error:
+                    if not self.worker:  # not a single setting has worked so far
+                        raise
+                    failed = {"threads": threads, "flags": flags, "step_s": None, "error": str(error)}
+                    self.record["calibration"].append(failed)
+                    continue
+                if step_s >= best_s:
+                    worker.close()
+                    continue
+                self.close()
+                self.worker, self.step_s, self.threads, self.flags = worker, step_s, threads, flags
+                self.record.update(threads=threads, flags=flags, losses=[])
+                best_s = step_s
+                self.keep_losses(losses)  # the curve goes on from the chosen worker's very first step
+
+    def _flag_trials(self):
+        """The library flags not yet tried, at the best thread count."""
+        framework = self.environment.framework
+        first = FIRST_FLAGS[framework]
+        return [(self.threads, f) for f in [*([{}] if first else []), *FLAGS[framework]] if f != first]
 
     def _trial(self, threads, flags, request, timeout, best_step):
         begin = time.monotonic()

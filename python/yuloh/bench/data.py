@@ -8,18 +8,21 @@ as an .npz file, so that every contender trains on the very same pixels without 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
 import numpy as np
 
+from ..vision import datasets
+
 IMAGES = 8192  # images in the shared file
 
 
 @dataclass(frozen=True)
 class ImageData:
-    """source: "cifar100" or "synthetic"; archive: the .tar.gz; images: .npz (uint8 [n,3,32,32], int64
+    """source: "cifar100", "synthetic" or "file"; archive: the .tar.gz; images: .npz (uint8 [n,3,32,32], int64
     [n])."""
 
     source: str
@@ -31,12 +34,12 @@ class ImageData:
 def prepare(choice: str, folder: Path, say: Callable[[str], None] = lambda text: None) -> ImageData:
     """choice: "auto", "synthetic" or the path of an archive. Raises what the dataset raises for a damaged
     archive."""
-    from ..vision import datasets
-
     folder.mkdir(parents=True, exist_ok=True)
     if choice == "auto":
-        archive = find_archive()
-        choice = str(archive) if archive else "synthetic"
+        archive = datasets.cifar100_archive()
+        if archive:
+            return _official(Path(archive), folder, say)
+        choice = "synthetic"
     if choice == "synthetic":
         archive = folder / "synthetic-cifar-100-python.tar.gz"
         if not archive.exists():
@@ -44,34 +47,33 @@ def prepare(choice: str, folder: Path, say: Callable[[str], None] = lambda text:
             scratch = archive.with_name("making-" + archive.name)
             datasets.make_synthetic_cifar100(str(scratch))
             scratch.replace(archive)
-        source, note = (
-            "synthetic",
-            "synthetic images in CIFAR-100's format (the official archive was not in the cache)",
+        note = "synthetic images in CIFAR-100's format (the official archive was not in the cache)"
+        return _laid_down("synthetic", archive, folder, note, {"data_file": str(archive)}, say)
+    archive = Path(choice).expanduser()
+    if not archive.is_file():
+        raise FileNotFoundError(
+            f"bench: no such data file, got {choice!r}; expected an archive like cifar-100-python.tar.gz. "
+            "Hint: --data synthetic needs no file."
         )
-    else:
-        archive = Path(choice)
-        if not archive.is_file():
-            raise FileNotFoundError(
-                f"bench: no such data file, got {choice!r}; expected the CIFAR-100 archive "
-                "cifar-100-python.tar.gz. Hint: --data synthetic needs no file."
-            )
-        source, note = "cifar100", "CIFAR-100, official archive"
+    return _laid_down("file", archive, folder, f"archive {archive.name}", {"data_file": str(archive)}, say)
+
+
+def _official(archive: Path, folder: Path, say) -> ImageData:
+    """Lets the dataset find the archive itself, since only then does it verify the official checksum."""
+    wish = os.environ.pop("YULOH_DATA", None)
+    try:
+        return _laid_down("cifar100", archive, folder, "CIFAR-100, official archive", {}, say)
+    finally:
+        if wish is not None:
+            os.environ["YULOH_DATA"] = wish
+
+
+def _laid_down(source: str, archive: Path, folder: Path, note: str, where: dict, say) -> ImageData:
     images = folder / f"{source}-{archive.stat().st_size}-{IMAGES}.npz"
     if not images.exists():
         say("reading the images")
-        _write_images(
-            datasets.Cifar100(data_file=str(archive), mode="train", download=False, backend="cv2"), images
-        )
+        _write_images(datasets.Cifar100(mode="train", download=False, backend="cv2", **where), images)
     return ImageData(source, str(archive), str(images), note)
-
-
-def find_archive() -> Optional[Path]:
-    """The official archive where Yuloh's datasets keep it, or None."""
-    from ..vision import datasets
-
-    finder = getattr(datasets, "cifar100_archive", None)
-    path = finder() if finder else None
-    return Path(path) if path and Path(path).is_file() else None
 
 
 def _write_images(dataset, path: Path) -> None:

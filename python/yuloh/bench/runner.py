@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import List, Optional
 
-from . import data as image_data
 from . import environments, machine, statistics
 from .arms import Arm
 from .budget import Budget
@@ -43,7 +42,7 @@ class Runner:
     ):
         self.settings, self.results, self.budget = settings, results, budget
         self.progress = progress or Progress()
-        self.images: Optional[image_data.ImageData] = None
+        self.images = None  # data.ImageData, where a workload wants pictures
         self.arms: List[Arm] = []
         self.watch: Optional[Watch] = None
 
@@ -101,7 +100,9 @@ class Runner:
             return
         self.progress.phase("data")
         folder = environments.cache_folder() / "bench"
-        self.images = image_data.prepare(self.settings.data, folder, self.progress.say)
+        from . import data  # loads the vision part: only where pictures are wanted
+
+        self.images = data.prepare(self.settings.data, folder, self.progress.say)
         self.results.data["data"] = {"source": self.images.source, "note": self.images.note}
 
     # -- one workload ----------------------------------------------------------------------------------

@@ -82,6 +82,17 @@ def _banners(record, language) -> List[dict]:
                 ),
             )
         )
+    hasty = [
+        label(a, language) for x in record["workloads"] for a in x["arms"] if not a.get("calibrated", True)
+    ]
+    if hasty:
+        names = ", ".join(hasty)
+        line = (
+            f"时间不足，未试完全部线程数与库选项：{names}。"
+            if zh
+            else f"No time to try every setting of: {names}."
+        )
+        out.append(("note", line))
     flagged = [a["summary"]["flagged"] for x in record["workloads"] for a in x["arms"] if a["blocks"]]
     clock = sorted({f for x in record["workloads"] for r in x["rounds"] for f in r["flags"]})
     if flagged and max(flagged) > 0.1:
@@ -313,6 +324,7 @@ def _machine(record, language) -> List[dict]:
                 {
                     "synthetic": "合成数据，CIFAR-100 格式" if zh else "synthetic, CIFAR-100 format",
                     "cifar100": "CIFAR-100 官方数据包" if zh else "CIFAR-100, official archive",
+                    "file": data["note"],
                 }[data["source"]],
             )
         )
