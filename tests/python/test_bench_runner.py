@@ -152,6 +152,14 @@ def test_worker_that_exits_is_named(make, script, tmp_path):
     assert "the worker ended by itself with code 7" in record["errors"][0]
 
 
+def test_base_that_breaks_is_replaced(make, script, tmp_path):
+    bad = make("bad", fail_at=150, fail="raise RuntimeError('late')")
+    record = run([bad, make("a", 0.004), make("b", 0.006)], script, tmp_path / "out")
+    assert arms(record)["bad"]["blocks"] and "late" in arms(record)["bad"]["error"]
+    assert record["workloads"][0]["base"] == "a"
+    assert {c["arm"]: c["verdict"] for c in record["workloads"][0]["comparisons"]}["b"] == "slower"
+
+
 def test_setting_that_fails_is_passed_over(make, script, tmp_path):
     script.write_text(
         WORKLOAD.replace(

@@ -73,9 +73,9 @@ def summarise_workload(workload: dict, final: bool = False) -> Set[str]:
     workload["comparisons"] = []
     if not measured:
         return undecided
-    base = measured[0]
+    base = next((a for a in measured if not a["error"]), measured[0])  # a base that broke is replaced
     workload["base"] = base["id"]
-    for arm in measured[1:]:
+    for arm in (a for a in measured if a is not base):
         ratios = log_ratios(arm, base)
         if not ratios:
             continue

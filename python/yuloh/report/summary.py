@@ -24,6 +24,11 @@ def arm_of(workload: dict, name: str) -> dict:
     return next(a for a in workload["arms"] if a["id"] == name)
 
 
+def base_of(workload: dict) -> dict:
+    """The arm that the others are compared with; only for a workload in which something was measured."""
+    return arm_of(workload, workload["base"])
+
+
 def sentence(comparison: dict, workload: dict, language: str, brief: bool = False) -> str:
     """One comparison as one sentence; the faster of the two is its subject. brief: without the interval."""
     arm, base = (label(arm_of(workload, comparison[k]), language) for k in ("arm", "base"))
@@ -94,9 +99,9 @@ def verdicts(record: dict, language: str = "en", brief: bool = False) -> List[st
         else:
             measured = [a for a in workload["arms"] if a["blocks"]]
             if measured:
-                step = text.duration(measured[0]["summary"]["step_s"]["median"])
+                step = text.duration(base_of(workload)["summary"]["step_s"]["median"])
                 lines.append(
-                    f"{title}: {label(measured[0], language)} {step}"
+                    f"{title}: {label(base_of(workload), language)} {step}"
                     + (
                         "/步；没有可比较的对象。"
                         if language == "zh"
@@ -120,8 +125,8 @@ def gain(record: dict) -> Optional[dict]:
         decided = [c for c in main_comparisons(workload) if c["verdict"] != "cannot tell"]
         if not decided:
             continue
-        own = arm_of(workload, workload["base"])["contender"]
-        base_arm = arm_of(workload, workload["base"])
+        own = base_of(workload)["contender"]
+        base_arm = base_of(workload)
         foreign = [
             c
             for c in decided
@@ -191,14 +196,14 @@ def _resources(record, language) -> List[str]:
         measured = [a for a in workload["arms"] if a["blocks"]]
         if not measured:
             continue
-        base = measured[0]
+        base = base_of(workload)
         held, used = base["summary"]["peak_mb"], base["summary"]["cpus_used"]
         lines.append(
             f"{label(base, language)} 内存峰值 {text.megabytes(held)}，平均占用 {used:.2f} 个 CPU。"
             if zh
             else f"{label(base, language)} peaks at {text.megabytes(held)} and keeps {used:.2f} CPUs busy."
         )
-        for arm in measured[1:]:
+        for arm in (a for a in measured if a is not base):
             ratio = arm["summary"]["peak_mb"] / held
             name = label(arm, language)
             if abs(ratio - 1) < 0.02:

@@ -120,7 +120,7 @@ def _cards(record, language) -> List[dict]:
     workload = next((x for x in record["workloads"] if any(a["blocks"] for a in x["arms"])), None)
     if workload is None:
         return []
-    arm = next(a for a in workload["arms"] if a["blocks"])
+    arm = summary.base_of(workload)
     s, name = arm["summary"], label(arm, language)
     cards = [
         (text.word("step", language), text.duration(s["step_s"]["median"]), name),
