@@ -33,9 +33,9 @@ double weight_of(const TileInstr& i) {
     case Prim::kExpm1: case Prim::kLog1p: case Prim::kSin: case Prim::kCos: case Prim::kTan: return f64 ? 60 : 15;
     case Prim::kPow: return f64 ? 100 : 25;
     case Prim::kDiv: case Prim::kSqrt: case Prim::kRsqrt: return 3;
-    case Prim::kFloorDiv: case Prim::kMod: case Prim::kFMod: case Prim::kAtan2: return 30;
+    case Prim::kFloorDiv: case Prim::kMod: case Prim::kFMod: case Prim::kAtan2: return 40;
     case Prim::kAsin: case Prim::kAcos: case Prim::kAtan: case Prim::kSinh: case Prim::kCosh: case Prim::kAsinh:
-    case Prim::kAcosh: case Prim::kAtanh: return 40;
+    case Prim::kAcosh: case Prim::kAtanh: return f64 ? 60 : 20;
     case Prim::kErfinv: case Prim::kLgamma: case Prim::kDigamma: return 150;
     default: return 1;
   }

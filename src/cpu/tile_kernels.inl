@@ -111,6 +111,8 @@ TILE_UNARY(AbsInt, T(x < 0 ? -x : x)) TILE_UNARY(Sign, T(x != x ? x : T(x > T(0)
 TILE_UNARY(Rint, round_even(x)) TILE_UNARY(Floor, round_down(x)) TILE_UNARY(Ceil, round_up(x)) TILE_UNARY(Trunc, round_zero(x))
 TILE_UNARY(Exp32, exp32(x)) TILE_UNARY(Log32, log32(x)) TILE_UNARY(Tanh32, tanh32(x)) TILE_UNARY(Erf32, erf32(x))
 TILE_UNARY(Expm1_32, expm1_32(x)) TILE_UNARY(Log1p_32, log1p_32(x))
+TILE_UNARY(Sinh32, sinh32(x)) TILE_UNARY(Cosh32, cosh32(x)) TILE_UNARY(Asinh32, asinh32(x)) TILE_UNARY(Acosh32, acosh32(x))
+TILE_UNARY(Atanh32, atanh32(x)) TILE_UNARY(Atan32, atan32(x)) TILE_UNARY(Asin32, asin32(x)) TILE_UNARY(Acos32, acos32(x))
 TILE_UNARY(Sin32, sin32(x)) TILE_UNARY(Cos32, cos32(x)) TILE_UNARY(Tan32, tan32(x))
 struct Abs {
   TILE_INLINE float f(float x) { return __builtin_fabsf(x); }
@@ -573,9 +575,9 @@ struct Builder {
     at(Prim::kSin, F32)[0] = trig<Sin32, Sin64>, at(Prim::kCos, F32)[0] = trig<Cos32, Cos64>;
     at(Prim::kTan, F32)[0] = trig<Tan32, Tan64>;
     un<Sin64, double>(Prim::kSin, F64), un<Cos64, double>(Prim::kCos, F64), un<Tan64, double>(Prim::kTan, F64);
-    un_float<Asin>(Prim::kAsin), un_float<Acos>(Prim::kAcos), un_float<Atan>(Prim::kAtan);
-    un_float<Sinh>(Prim::kSinh), un_float<Cosh>(Prim::kCosh), un_float2<Tanh32, Tanh64>(Prim::kTanh);
-    un_float<Asinh>(Prim::kAsinh), un_float<Acosh>(Prim::kAcosh), un_float<Atanh>(Prim::kAtanh);
+    un_float2<Asin32, Asin>(Prim::kAsin), un_float2<Acos32, Acos>(Prim::kAcos), un_float2<Atan32, Atan>(Prim::kAtan);
+    un_float2<Sinh32, Sinh>(Prim::kSinh), un_float2<Cosh32, Cosh>(Prim::kCosh), un_float2<Tanh32, Tanh64>(Prim::kTanh);
+    un_float2<Asinh32, Asinh>(Prim::kAsinh), un_float2<Acosh32, Acosh>(Prim::kAcosh), un_float2<Atanh32, Atanh>(Prim::kAtanh);
     un_float2<Erf32, Erf64>(Prim::kErf), un_float<Erfinv>(Prim::kErfinv);
     un_float<Lgamma>(Prim::kLgamma), un_float<Digamma>(Prim::kDigamma);
     un_float<Floor>(Prim::kFloor), un_float<Ceil>(Prim::kCeil), un_float<Rint>(Prim::kRound), un_float<Trunc>(Prim::kTrunc);

@@ -169,6 +169,65 @@ TILE_INLINE float log1p_32(float x) {
   r = x == -1.0f ? -kInf : r;
   return x < -1.0f ? kNaN : r;
 }
+TILE_INLINE double log1p_positive(double x) {  // x >= 0 and finite
+  double e;
+  const double f = log64_split(1.0 + x, &e);
+  const bool near_one = x < 0.41;
+  return mad(near_one ? 0.0 : e, 0.6931471805599453, log64_near_one(near_one ? x : f));
+}
+TILE_INLINE float sinh32(float x) {
+  const float a = __builtin_fabsf(x);
+  double s;
+  const double p = expm1_reduced(a > 90.0f ? 90.0f : a, &s), m = mad(s, p, s - 1.0);
+  return sign_of(static_cast<float>(0.5 * (m + m / (m + 1.0))), x);
+}
+TILE_INLINE float cosh32(float x) {
+  const float a = __builtin_fabsf(x);
+  const double e = exp64(a > 90.0f ? 90.0f : a);
+  return static_cast<float>(0.5 * (e + 1.0 / e));
+}
+TILE_INLINE float asinh32(float x) {
+  const float a = __builtin_fabsf(x);
+  const double d = a, z = d * d;
+  const float r = static_cast<float>(log1p_positive(d + z / (1.0 + __builtin_sqrt(1.0 + z))));
+  return sign_of(a < kInf ? r : a, x);
+}
+TILE_INLINE float acosh32(float x) {
+  const double t = static_cast<double>(x) - 1.0;
+  const float r = static_cast<float>(log1p_positive(t + __builtin_sqrt(t * (t + 2.0))));
+  return x < 1.0f ? kNaN : x < kInf ? r : x;
+}
+TILE_INLINE float atanh32(float x) {
+  const float a = __builtin_fabsf(x);
+  const double d = a;
+  float r = static_cast<float>(0.5 * log1p_positive(2.0 * d / (1.0 - d)));
+  r = a == 1.0f ? kInf : a < 1.0f ? r : kNaN;
+  return sign_of(r, x);
+}
+TILE_INLINE double atan_positive(double d) {  // |t| <= tan(pi / 8) after the reduction
+  const bool large = d > 2.414213562373095, middle = d > 0.41421356237309503;
+  const double num = large ? -1.0 : middle ? d - 1.0 : d, den = large ? d : middle ? d + 1.0 : 1.0;
+  const double base = large ? 1.5707963267948966 : middle ? 0.7853981633974483 : 0.0;
+  const double t = num / den, z = t * t;
+  double p = 0.03088728067128003;
+  p = mad(p, z, -0.058905838960895164);
+  p = mad(p, z, 0.0756841763873106);
+  p = mad(p, z, -0.09079121324677494);
+  p = mad(p, z, 0.11110448799461692);
+  p = mad(p, z, -0.1428569355033807);
+  p = mad(p, z, 0.19999999684793965);
+  p = mad(p, z, -0.3333333333169216);
+  return base + mad(p * z, t, t);
+}
+TILE_INLINE float atan32(float x) { return sign_of(static_cast<float>(atan_positive(__builtin_fabsf(x))), x); }
+TILE_INLINE float asin32(float x) {
+  const double a = __builtin_fabsf(x);
+  return sign_of(static_cast<float>(atan_positive(a / __builtin_sqrt((1.0 - a) * (1.0 + a)))), x);
+}
+TILE_INLINE float acos32(float x) {
+  const double a = __builtin_fabsf(x), s = atan_positive(a / __builtin_sqrt((1.0 - a) * (1.0 + a)));
+  return static_cast<float>(1.5707963267948966 - (x < 0.0f ? -s : s));
+}
 TILE_INLINE float pow32(float x, float y) {  // x positive and finite, y finite
   double t = static_cast<double>(y) * log64(static_cast<double>(x));
   t = t > 100.0 ? 100.0 : t < -110.0 ? -110.0 : t;
