@@ -8,6 +8,8 @@ are computed in Python. Lists of tensors and linear algebra live in ``tensor_lis
 import builtins
 import math
 
+import numpy as np
+
 from . import _core
 
 ops = _core.ops
@@ -193,7 +195,7 @@ def poisson(x, name=None):
 def assign(x, output=None):
     """A copy of ``x`` (tensor, array, number or list), written into ``output`` when it is given."""
     from .tensor import to_tensor
-    value = ops.assign(x) if isinstance(x, Tensor) else to_tensor(x)
+    value = ops.assign(x) if isinstance(x, Tensor) else to_tensor(np.asarray(x))  # lists keep NumPy's dtype, as in Paddle
     if output is None:
         return value
     output.set_value(value)
@@ -206,9 +208,9 @@ def numel(x, name=None):
 
 
 def shape(input):
-    """Shape as an int32 tensor."""
+    """Shape as an int64 tensor."""
     from .tensor import to_tensor
-    return to_tensor(input.shape, "int32")
+    return to_tensor(input.shape, "int64")
 
 
 def rank(input):
@@ -631,3 +633,13 @@ def _fill_diagonal_(self, value, offset=0, wrap=False, name=None):
 
 
 _attach()
+
+from . import tensor_more as _more  # noqa: E402
+from .tensor_more import *  # noqa: E402,F401,F403
+
+__all__ += _more.__all__
+
+from . import linalg as _linalg  # noqa: E402  (attaches its Tensor methods)
+
+inverse = _linalg.inv
+__all__ += ["inverse"]

@@ -31,7 +31,7 @@ const Register plain{
      .scalar = [](S y, S g) { return zero_or(y > S(0), g); }},
     YULOH_ACT("relu6", YULOH_F("relu6"), "x limited to [0, 6].", [](S x) { return min(max(x, S(0)), S(6)); }),
     {.schema = "sigmoid(Tensor x) -> Tensor",
-     .python = YULOH_F("sigmoid") " paddle.sigmoid paddle.Tensor.sigmoid",
+     .python = YULOH_F("sigmoid") " paddle.Tensor.sigmoid",
      .doc = "1 / (1 + exp(-x)).",
      .infer = same_float,
      .scalar = [](S x) { return sigmoid(x); },
@@ -165,7 +165,7 @@ Values log_softmax_body(const Call& c) {
 }
 const Register rowwise{
     {.schema = "softmax(Tensor x, int axis=-1, dtype? dtype=None) -> Tensor",
-     .python = YULOH_F("softmax"),
+     .python = YULOH_F("softmax") " paddle.softmax paddle.Tensor.softmax",
      .doc = "exp(x) / sum(exp(x)) along axis.",
      .infer = infer_rowwise,
      .expand = softmax_body,

@@ -242,7 +242,7 @@ const Register arranging{
      .infer = infer_diag,
      .expand = diag},
     {.schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-     .python = YULOH_BOTH("diag_embed") " " YULOH_F("diag_embed"),
+     .python = YULOH_BOTH("diag_embed"),
      .doc = "Matrices with the last axis on their diagonals.",
      .infer = [](const Call& c) {
        int64_t a, b;

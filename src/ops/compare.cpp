@@ -142,7 +142,7 @@ const Register division{
                   "floor(x / y); an integer divided by zero is an error, the lowest integer by -1 wraps."),
     YULOH_CHECKED("remainder", YULOH_BOTH("remainder") " paddle.mod paddle.Tensor.mod paddle.floor_mod paddle.Tensor.floor_mod",
                   "mod_unchecked", "x - y * floor(x / y), with the sign of y; an integer modulo zero is an error."),
-    YULOH_CHECKED("fmod", "paddle.fmod", "fmod_unchecked", "x - y * trunc(x / y), with the sign of x."),
+    YULOH_CHECKED("fmod", "", "fmod_unchecked", "x - y * trunc(x / y), with the sign of x."),
 };
 }  // namespace
 }  // namespace yuloh

@@ -267,7 +267,7 @@ const Register sources{
      .no_grad = true,
      .random = true},
     {.schema = "bernoulli(Tensor x) -> Tensor",
-     .python = YULOH_BOTH("bernoulli"),
+     .python = "",
      .doc = "1 with probability x, else 0.",
      .infer = infer_first_float,
      .expand = [](const Call& c) -> Values {
