@@ -111,7 +111,8 @@ Value build(const Pat& p, const Bindings& b, DType dtype) {
   const OpDef& row = get_op(p->name);
   AttrEncoder attrs;
   for (const ArgSpec& a : row.args) {
-    if (a.kind == ArgKind::kOptTensor || a.kind == ArgKind::kTensorList) attrs.add_count(1);
+    if (a.kind == ArgKind::kOptTensor) attrs.add_count(1);
+    if (a.kind == ArgKind::kTensorList) attrs.add_count(static_cast<int64_t>(p->in.size()));  // lists stand alone
     if (a.is_input()) continue;
     const auto it = std::find_if(p->attrs.begin(), p->attrs.end(), [&](const PatAttr& x) { return a.name == x.name; });
     attrs.add(a, it == p->attrs.end() ? default_of(a) : it->var ? *b.attr(it->var) : it->value);

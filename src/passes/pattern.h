@@ -43,6 +43,7 @@ struct Bindings {
 struct RuleSample {  // one instance of the left side, for the tester
   std::vector<std::pair<std::string, TensorType>> values;
   std::vector<std::pair<std::string, AttrValue>> attrs;
+  std::vector<std::string> zeros;  // values that are the constant 0
 };
 struct Rule {
   const char* name;

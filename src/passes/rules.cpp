@@ -24,6 +24,9 @@ Pat reduce(const char* name, const Pat& x, const char* axis) { return op(name, {
 Pat write(const Pat& x, const Pat& v) {
   return op("slice_write", {x, v}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}});
 }
+Pat write_at(const Pat& x, const Pat& v, const char* s, const char* e) {
+  return op("slice_write", {x, v}, {{"axes", "a"}, {"starts", s}, {"ends", e}, {"strides", "d"}});
+}
 Pat strided(const Pat& x) { return op("strided_slice", {x}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}}); }
 
 TensorType f32(Shape s) { return {DType::kFloat32, std::move(s)}; }
@@ -66,6 +69,45 @@ bool join_axes(Bindings* b) {
     if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
   b->set("m", all);
   return true;
+}
+bool is_zero(const Value& v) {
+  static const OpDef* full = find_op("full");
+  return v.node->op && v.node->op == full && Call(*v.node).real("value") == 0;
+}
+struct Span { int64_t axis, from, to; };
+// One contiguous piece of one axis of `z`.
+bool span_of(const Bindings& b, const char* s, const char* e, Span* r) {
+  const Shape& z = b.value("z")->shape();
+  const Ints a = b.get<Ints>("a"), d = b.get<Ints>("d"), from = b.get<Ints>(s), to = b.get<Ints>(e);
+  if (a.size() != 1 || d[0] != 1) return false;
+  r->axis = a[0] < 0 ? a[0] + static_cast<int64_t>(z.size()) : a[0];
+  const int64_t n = z[r->axis];
+  auto place = [&](int64_t i) { return std::min(std::max<int64_t>(i < 0 ? i + n : i, 0), n); };
+  r->from = place(from[0]), r->to = place(to[0]);
+  return r->from < r->to;
+}
+// Pieces [s, e) and [t, f) of a zero tensor that touch, in this order: together they are the piece [s, f).
+bool pieces_touch(Bindings* b) {
+  Span u, v;
+  if (!is_zero(*b->value("z")) || !is_zero(*b->value("y")) || !span_of(*b, "s", "e", &u) || !span_of(*b, "t", "f", &v) || u.to != v.from)
+    return false;
+  b->set("axis", u.axis);
+  b->set("from", Ints{u.from});
+  b->set("to", Ints{v.to});
+  return true;
+}
+bool same_piece(Bindings* b) {
+  Span u, v;
+  return span_of(*b, "s", "e", &u) && span_of(*b, "t", "f", &v) && u.from == v.from && u.to == v.to;
+}
+bool other_piece(Bindings* b) {
+  Span u, v;
+  return span_of(*b, "s", "e", &u) && span_of(*b, "t", "f", &v) && (u.to <= v.from || v.to <= u.from);
+}
+bool covers_all(Bindings* b) {
+  const Shape& z = b->value("z")->shape();
+  Span u;
+  return span_of(*b, "s", "e", &u) && u.from == 0 && u.to == z[u.axis];
 }
 bool single_axis(Bindings* b) {
   const Ints k = b->get<Ints>("k");
@@ -123,6 +165,23 @@ std::vector<Rule> make_rules() {
   r.push_back({"read_what_was_written", strided(write(x, any("v"))), any("v"), {slice}});
   r.push_back({"write_twice", write(write(x, any("u")), any("v")), write(x, any("v")),
                {{{{"x", f32({4, 5})}, {"u", f32({2, 5})}, {"v", f32({2, 5})}}, slice.attrs}}});
+  // Gradients of pieces of one tensor arrive as a sum of zero tensors with one piece each: one concatenation instead.
+  // (A -0 in a piece stays -0; the sum would have made it 0.)
+  const Pat z = any("z"), u = any("u"), v = any("v");
+  const RuleSample pieces{{{"z", f32({5, 3})}, {"y", f32({5, 3})}, {"u", f32({2, 3})}, {"v", f32({1, 3})}},
+                          {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{4}}, {"d", Ints{1}}},
+                          {"z", "y"}};
+  auto joined = [&](const Pat& whole) { return write_at(whole, op("concat_same", {u, v}, {{"axis", "axis"}}), "from", "to"); };
+  r.push_back({"join_pieces", write_at(z, u, "s", "e") + write_at(y, v, "t", "f"), joined(z), {pieces}, pieces_touch});
+  r.push_back({"join_pieces_backwards", write_at(y, v, "t", "f") + write_at(z, u, "s", "e"), joined(z), {pieces}, pieces_touch});
+  r.push_back({"write_everything", write_at(z, v, "s", "e"), v,
+               {{{{"z", f32({2, 3})}, {"v", f32({2, 3})}}, {{"a", Ints{0}}, {"s", Ints{0}}, {"e", Ints{2}}, {"d", Ints{1}}}}}, covers_all});
+  auto piece = [](const Pat& p) { return op("slice", {p}, {{"axes", "a"}, {"starts", "t"}, {"ends", "f"}}); };
+  const RuleSample beside{{{"z", f32({5, 3})}, {"u", f32({2, 3})}},
+                          {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{5}}, {"d", Ints{1}}}};
+  const RuleSample same{beside.values, {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{1}}, {"f", Ints{-2}}, {"d", Ints{1}}}};
+  r.push_back({"slice_of_piece", piece(write_at(z, u, "s", "e")), u, {same}, same_piece});
+  r.push_back({"slice_beside_piece", piece(write_at(z, u, "s", "e")), piece(z), {beside}, other_piece});
   // Reductions.
   for (const char* kind : {"max", "min"})
     r.push_back({kind == std::string("max") ? "max_of_max" : "min_of_min", reduce(kind, reduce(kind, x, "k"), "j"), reduce(kind, x, "m"),

@@ -111,6 +111,24 @@ bool drop_broadcasts(const Ref<Node>& n, PassContext* c, Values* out) {
   return true;
 }
 
+// concat(concat(a, b), c) along one axis is concat(a, b, c).
+bool flatten_concat(const Node& n, PassContext* c, Values* out) {
+  static const OpDef* concat = find_op("concat_same");
+  if (!concat || n.op != concat) return false;
+  const int64_t rank = n.outputs[0].type.shape.size();
+  auto axis = [&](const Node& m) { return normalize_axis("concat", Call(m).integer("axis"), rank); };
+  Values flat;
+  for (const Value& v : n.inputs) {
+    if (v.node->op == concat && axis(*v.node) == axis(n))
+      for (const Value& x : v.node->inputs) flat.push_back(x);
+    else flat.push_back(v);
+  }
+  if (flat.size() == n.inputs.size()) return false;
+  c->fired = "concat_of_concat";
+  *out = {call("concat_same", std::move(flat), {{"axis", axis(n)}})};
+  return true;
+}
+
 bool trivial_reduction(const Node& n, PassContext* c, Values* out) {
   const ReduceKind k = n.op->reduce;
   const Value& x = n.inputs[0];
@@ -127,7 +145,7 @@ bool trivial_reduction(const Node& n, PassContext* c, Values* out) {
 bool simplify_node(const Ref<Node>& n, PassContext* c, Values* replacement) {
   if (n->op->view) return simplify_view(n, c, replacement);
   if (n->op->reduce != ReduceKind::kNone) return trivial_reduction(*n, c, replacement);
-  if (!is_tile_node(*n)) return false;
+  if (!is_tile_node(*n)) return flatten_concat(*n, c, replacement);
   return identity_scalar(*n, c, replacement) || drop_broadcasts(n, c, replacement);
 }
 
