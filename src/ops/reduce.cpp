@@ -118,7 +118,7 @@ Values variance_body(const Call& c) {
   const Ints axes = reduced_axes_of(c);
   const double n = static_cast<double>(reduced_count(c));
   const Value d = cast(x, wide) - mean_in_wide(x, axes, n);
-  const double freedom = c.flag("unbiased") ? n - 1 : n;
+  const double freedom = c.flag("unbiased") ? std::max(n - 1, 0.0) : n;  // 0 / 0 where nothing is left: NaN
   Value v = affine(sum(square(d), axes), 1, 0, freedom);
   if (c.name() == "std") v = sqrt(v);
   return {cast(kept(c, v), x.dtype())};

@@ -364,7 +364,7 @@ void host_quantile_grad(const HostCall& h) {
 }
 Shape without_last(const Call& c) {
   const Shape& x = c.type(0).shape;
-  if (x.empty() || x.back() == 0) value_error(c.name(), ": the reduced axes are empty, got shape ", x, "; expected at least one element.");
+  if (x.empty() || (x.back() == 0 && c.op.name == "median_core" && c.flag("lower"))) value_error(c.name(), ": the reduced axes are empty, got shape ", x, "; expected at least one element.");
   return Shape(x.begin(), x.end() - 1);
 }
 Values quantile_grad(const Call& c, const Value& g, const std::vector<double>& q, const char* how) {
@@ -399,8 +399,7 @@ const Register quantiles{
     {.schema = "quantile_grad(Tensor x, Tensor g, float[] q, str interpolation, bool ignore_nan) -> Tensor",
      .doc = "Gradient of quantiles: shared by the two neighbours.",
      .infer = like_first,
-     .host = host_quantile_grad,
-     .no_grad = true},
+     .host = host_quantile_grad},
 };
 
 // ---- search ----
