@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """NN tests: the layers that are compared with PaddlePaddle, one (expression, inputs, mode) per case.
 
-``record_nn.py`` runs the list with the real Paddle and writes ``data/nn_reference.pkl.xz``; ``test_nn_parity.py`` runs
-it here and compares state names, printing, outputs, gradients and running statistics. Expressions see ``nn`` and
-``paddle``; inputs are NumPy arrays that both sides make from the same seed.
+``record_nn.py`` runs the list with the real Paddle and writes ``data/nn_reference.pkl.xz``;
+``test_nn_parity.py`` runs it here and compares state names, printing, outputs, gradients and running
+statistics. Expressions see ``nn`` and ``paddle``; inputs are NumPy arrays that both sides make from the same
+seed.
 """
 import numpy as np
 
@@ -28,9 +29,11 @@ def cases():
     for text in ("nn.Linear(4,5)", "nn.Linear(4,5,bias_attr=False)", "nn.Dropout(.3)", "nn.AlphaDropout()"):
         add(text, x2, train="Dropout" not in text)
     add("nn.Bilinear(4,4,6)", x2, normal(3, 4))
-    for text in ("4,6,3", "4,6,3,padding=1,stride=2", "4,6,(3,2),padding=[1,2],groups=2", '4,6,3,padding="same"',
+    for text in ("4,6,3", "4,6,3,padding=1,stride=2", "4,6,(3,2),padding=[1,2],groups=2",
+                 '4,6,3,padding="same"',
                  '4,6,3,padding="SAME",stride=2', '4,6,3,padding="VALID"', "4,6,3,padding=[1,0,2,1]",
-                 "4,6,3,padding=[[0,0],[0,0],[1,2],[0,1]]", "4,6,3,dilation=2,bias_attr=False", "4,6,3,bias=False",
+                 "4,6,3,padding=[[0,0],[0,0],[1,2],[0,1]]", "4,6,3,dilation=2,bias_attr=False",
+                 "4,6,3,bias=False",
                  '4,6,3,padding=1,padding_mode="reflect"', '4,6,3,padding=1,padding_mode="circular"',
                  '6,6,3,data_format="NHWC"'):
         add(f"nn.Conv2D({text})", x4)
@@ -42,9 +45,11 @@ def cases():
         add("nn." + text, x3)
     for text in ("Conv3D(4,6,3)", "Conv3D(4,6,3,padding=1)", "Conv3DTranspose(4,6,3)"):
         add("nn." + text, x5)
-    for text in ("BatchNorm2D(4)", "BatchNorm(4)", 'BatchNorm(4,act="relu")', "BatchNorm2D(4,use_global_stats=True)",
+    for text in ("BatchNorm2D(4)", "BatchNorm(4)", 'BatchNorm(4,act="relu")',
+                 "BatchNorm2D(4,use_global_stats=True)",
                  "GroupNorm(2,4)", "InstanceNorm2D(4)", "InstanceNorm2D(4,weight_attr=False,bias_attr=False)",
-                 "LayerNorm(6)", "LayerNorm([6,6])", "LayerNorm([4,6,6],weight_attr=False)", "LocalResponseNorm(3)",
+                 "LayerNorm(6)", "LayerNorm([6,6])", "LayerNorm([4,6,6],weight_attr=False)",
+                 "LocalResponseNorm(3)",
                  "LocalResponseNorm(2,alpha=.1,beta=.5,k=2.)", 'BatchNorm2D(6,data_format="NHWC")'):
         both("nn." + text, x4)
     add("nn.BatchNorm1D(4)", x2)
@@ -53,30 +58,39 @@ def cases():
     add("nn.InstanceNorm1D(4)", x3)
     add("nn.InstanceNorm3D(4)", x5)
     for text in ("MaxPool2D(2)", "MaxPool2D(3,2,1)", "MaxPool2D(3,2,1,ceil_mode=True)",
-                 'MaxPool2D(3,2,padding="same")', "MaxPool2D(2,return_mask=True)", "AvgPool2D(2)", "AvgPool2D(3,2,1)",
-                 "AvgPool2D(3,2,1,exclusive=False)", "AvgPool2D(3,2,1,ceil_mode=True)", "AdaptiveAvgPool2D(1)",
-                 "AdaptiveAvgPool2D([3,None])", "AdaptiveAvgPool2D(4)", "AdaptiveMaxPool2D(3)", "AdaptiveMaxPool2D(4)",
+                 'MaxPool2D(3,2,padding="same")', "MaxPool2D(2,return_mask=True)", "AvgPool2D(2)",
+                 "AvgPool2D(3,2,1)",
+                 "AvgPool2D(3,2,1,exclusive=False)", "AvgPool2D(3,2,1,ceil_mode=True)",
+                 "AdaptiveAvgPool2D(1)",
+                 "AdaptiveAvgPool2D([3,None])", "AdaptiveAvgPool2D(4)", "AdaptiveMaxPool2D(3)",
+                 "AdaptiveMaxPool2D(4)",
                  "AdaptiveMaxPool2D(3,return_mask=True)", "LPPool2D(2,2)", 'MaxPool2D(2,data_format="NHWC")',
                  "Upsample(scale_factor=2)", "Upsample(size=[4,9])", 'Upsample(size=[9,4],mode="bilinear")',
-                 'Upsample(scale_factor=1.5,mode="bilinear",align_mode=1)', 'Upsample(scale_factor=2,mode="bicubic")',
+                 'Upsample(scale_factor=1.5,mode="bilinear",align_mode=1)',
+                 'Upsample(scale_factor=2,mode="bicubic")',
                  'Upsample(size=[8,3],mode="bicubic",align_corners=True)', 'Upsample(size=[3,4],mode="area")',
-                 "UpsamplingBilinear2D(scale_factor=2)", "Pad2D(1)", "ZeroPad2D([1,2,0,1])", "ReflectionPad2D(1)",
+                 "UpsamplingBilinear2D(scale_factor=2)", "Pad2D(1)", "ZeroPad2D([1,2,0,1])",
+                 "ReflectionPad2D(1)",
                  "ReplicationPad2D(2)", "CircularPad2D(1)", "ConstantPad2D(1,2.)", "PixelShuffle(2)",
                  "PixelUnshuffle(2)", "ChannelShuffle(2)", "Flatten()", "Identity()", "Unfold(3)",
-                 "Unfold(2,strides=2,paddings=1,dilations=2)", "Softmax2D()", "Maxout(2)", "PReLU(4)", "PReLU()"):
+                 "Unfold(2,strides=2,paddings=1,dilations=2)", "Softmax2D()", "Maxout(2)", "PReLU(4)",
+                 "PReLU()"):
         add("nn." + text, x4)
     add("nn.Dropout2D()", x4, train=False)
-    for text in ("MaxPool1D(2)", "MaxPool1D(3,2,1,ceil_mode=True)", "AvgPool1D(3,2,1)", "AdaptiveAvgPool1D(3)",
+    for text in ("MaxPool1D(2)", "MaxPool1D(3,2,1,ceil_mode=True)", "AvgPool1D(3,2,1)",
+                 "AdaptiveAvgPool1D(3)",
                  "AdaptiveMaxPool1D(3)", "Pad1D([1,2])", "ZeroPad1D(1)", "ReflectionPad1D(2)",
                  'Upsample(size=[12],mode="linear",data_format="NCW")'):
         add("nn." + text, x3)
     for text in ("MaxPool3D(2)", "AvgPool3D(2)", "AdaptiveAvgPool3D(2)", "AdaptiveMaxPool3D(2)", "Pad3D(1)",
                  "ZeroPad3D(1)"):
         add("nn." + text, x5)
-    for text in ("CELU()", "CELU(.5)", "ELU()", "GELU()", "GELU(True)", "GLU()", "Hardshrink()", "Hardsigmoid()",
-                 "Hardswish()", "Hardtanh()", "LeakyReLU()", "LogSigmoid()", "LogSoftmax()", "Mish()", "ReLU()",
-                 "ReLU6()", "SELU()", "Sigmoid()", "Silu()", "Softmax()", "Softmax(0)", "Softplus()", "Softshrink()",
-                 "Softsign()", "Swish()", "Tanh()", "Tanhshrink()", "ThresholdedReLU()"):
+    for text in ("CELU()", "CELU(.5)", "ELU()", "GELU()", "GELU(True)", "GLU()", "Hardshrink()",
+                 "Hardsigmoid()",
+                 "Hardswish()", "Hardtanh()", "LeakyReLU()", "LogSigmoid()", "LogSoftmax()", "Mish()",
+                 "ReLU()",
+                 "ReLU6()", "SELU()", "Sigmoid()", "Silu()", "Softmax()", "Softmax(0)", "Softplus()",
+                 "Softshrink()", "Softsign()", "Swish()", "Tanh()", "Tanhshrink()", "ThresholdedReLU()"):
         add("nn." + text, x2 * 3)
     _losses(add, x2, normal)
     ids = np.array([[1, 4], [0, 2]])
@@ -102,18 +116,22 @@ def _losses(add, x, normal):
     sign = np.sign(normal(3, 4)).astype("float32")
     pairs = np.array([[0, 1, -1, 2], [3, -1, -1, -1], [0, 1, 2, 3]], "int64")
     for text, *inputs in (
-            ("CrossEntropyLoss()", x, label), ('CrossEntropyLoss(reduction="sum",label_smoothing=.1)', x, label),
+            ("CrossEntropyLoss()", x, label),
+            ('CrossEntropyLoss(reduction="sum",label_smoothing=.1)', x, label),
             ("CrossEntropyLoss(soft_label=True)", x, p / p.sum(1, keepdims=True)), ("MSELoss()", x, p),
             ("L1Loss()", x, p), ("SmoothL1Loss()", x, p), ("SmoothL1Loss(delta=.3,is_huber=False)", x, p),
             ("NLLLoss()", x, label), ("BCELoss()", p, binary), ("BCEWithLogitsLoss()", x, binary),
             ("KLDivLoss()", x, p), ('KLDivLoss("batchmean")', x, p), ('KLDivLoss("batchmean",True)', x, p),
             ("MarginRankingLoss(.1)", x, p, sign), ("HingeEmbeddingLoss()", x, sign),
-            ("CosineEmbeddingLoss(.1)", x, p, np.array([1, -1, 1], "int64")), ("TripletMarginLoss()", x, p, binary),
-            ("TripletMarginLoss(swap=True,p=1)", x, p, binary), ("TripletMarginWithDistanceLoss()", x, p, binary),
+            ("CosineEmbeddingLoss(.1)", x, p, np.array([1, -1, 1], "int64")),
+            ("TripletMarginLoss()", x, p, binary),
+            ("TripletMarginLoss(swap=True,p=1)", x, p, binary),
+            ("TripletMarginWithDistanceLoss()", x, p, binary),
             ("SoftMarginLoss()", x, sign), ("MultiLabelSoftMarginLoss()", x, binary),
             ("MultiMarginLoss(p=2)", x, label), ("MultiLabelMarginLoss()", x, pairs),
             ("PoissonNLLLoss(full=True)", x, p * 5), ("PoissonNLLLoss(log_input=False)", p, p * 5),
-            ("GaussianNLLLoss(full=True)", x, p, p), ("CosineSimilarity()", x, p), ("PairwiseDistance()", x, p),
+            ("GaussianNLLLoss(full=True)", x, p, p), ("CosineSimilarity()", x, p),
+            ("PairwiseDistance()", x, p),
             ("PairwiseDistance(p=1.,keepdim=True)", x, p)):
         add("nn." + text, *inputs)
 
@@ -160,8 +178,8 @@ def functional_cases():
     for mode in ("bilinear", "nearest"):
         for padding in ("zeros", "border", "reflection"):
             for corners in (True, False):
-                found.append((f"F.grid_sample(a,b,mode='{mode}',padding_mode='{padding}',align_corners={corners})",
-                              [normal(2, 3, 4, 5), normal(2, 3, 3, 2)]))
+                found.append((f"F.grid_sample(a,b,mode='{mode}',padding_mode='{padding}',"
+                              f"align_corners={corners})", [normal(2, 3, 4, 5), normal(2, 3, 3, 2)]))
     labels = ints([[1, 2, 2], [3, 1, 0]], "int32")
     for rest, lengths, counts in (("", [6, 5], [3, 2]), (",reduction='sum'", [6, 4], [3, 2]),
                                   (",blank=4,reduction='none'", [6, 4], [3, 1])):
@@ -182,8 +200,10 @@ def functional_cases():
               (f"{attention}(a,b,c,d)", [q, k, v, mask]), (f"{attention}(a,b,c,scale=.1)", [q, k, v]),
               (f"{attention}(a,b,c,is_causal=True)", [q, normal(2, 5, 4, 8), normal(2, 5, 4, 8)])]
     x3, x4 = normal(1, 2, 3), normal(2, 3, 4, 5)
-    for rest in ("[1,2]", "[1,2],data_format='NLC'", "[0,0,1,1,0,1]", "[0,0,1,1,0,1],pad_from_left_axis=False",
-                 "[1,1],mode='reflect'", "[1,2],mode='circular'", "[1,3],mode='replicate'", "[1,1,1,0]", "[-1,0]"):
+    for rest in ("[1,2]", "[1,2],data_format='NLC'", "[0,0,1,1,0,1]",
+                 "[0,0,1,1,0,1],pad_from_left_axis=False",
+                 "[1,1],mode='reflect'", "[1,2],mode='circular'", "[1,3],mode='replicate'", "[1,1,1,0]",
+                 "[-1,0]"):
         found.append((f"F.pad(a,{rest})", [x3]))
     found += [("F.pad(a,[1,0,2,0],value=3.)", [x4]), ("F.zeropad2d(a,[1,0,2,1])", [x4]),
               ("F.interpolate(a,size=[7,3])", [x4]), ("F.interpolate(a,size=[2,9],mode='bilinear')", [x4]),
@@ -191,14 +211,18 @@ def functional_cases():
               ("F.interpolate(a,size=[9,9],mode='bicubic')", [x4]),
               ("F.interpolate(a,size=[2,3,4],mode='trilinear')", [normal(1, 2, 3, 4, 5)]),
               ("F.normalize(a)", [x4]), ("F.normalize(a,p=3,axis=-1)", [x4]), ("F.swiglu(a)", [normal(3, 4)]),
-              ("F.swiglu(a,b)", [normal(3, 4), normal(3, 4)]), ("F.label_smooth(a)", [np.eye(3, dtype="float32")]),
-              ("F.temporal_shift(a,2)", [normal(4, 8, 2, 2)]), ("F.square_error_cost(a,b)", [normal(3), normal(3)]),
+              ("F.swiglu(a,b)", [normal(3, 4), normal(3, 4)]),
+              ("F.label_smooth(a)", [np.eye(3, dtype="float32")]),
+              ("F.temporal_shift(a,2)", [normal(4, 8, 2, 2)]),
+              ("F.square_error_cost(a,b)", [normal(3), normal(3)]),
               ("F.log_loss(a,b)", [rng.rand(3, 1).astype("float32"), ints([[1], [0], [1]], "float32")]),
               ("F.dice_loss(a,b)", [rng.rand(2, 3, 2).astype("float32"), ints(rng.randint(0, 2, (2, 3, 1)))]),
-              ("F.sigmoid_focal_loss(a,b.detach(),reduction='mean')", [normal(3, 4), ints(rng.randint(0, 2, (3, 4)), "float32")]),
+              ("F.sigmoid_focal_loss(a,b.detach(),reduction='mean')",
+               [normal(3, 4), ints(rng.randint(0, 2, (3, 4)), "float32")]),
               ("F.npair_loss(a,b,c)", [normal(4, 3), normal(4, 3), ints([0, 1, 0, 2], "float32")]),
               ("F.softmax_with_cross_entropy(a,b)", [normal(3, 4), ints([[1], [0], [3]])]),
-              ("F.cross_entropy(a,b,weight=c)", [normal(3, 4), ints([1, 0, 3]), rng.rand(4).astype("float32")]),
+              ("F.cross_entropy(a,b,weight=c)",
+               [normal(3, 4), ints([1, 0, 3]), rng.rand(4).astype("float32")]),
               ("F.cross_entropy(a,b,axis=1)", [normal(2, 4, 3), ints(rng.randint(0, 4, (2, 3)))]),
               ("F.nll_loss(a,b,weight=c)", [normal(2, 4, 3), ints(rng.randint(0, 4, (2, 3))),
                                            rng.rand(4).astype("float32")]),
@@ -206,6 +230,7 @@ def functional_cases():
                [normal(3, 4), ints(rng.randint(0, 2, (3, 4)), "float32"), rng.rand(4).astype("float32")]),
               ("F.one_hot(a,4)", [ints([1, 0, 3])]), ("F.sequence_mask(a,maxlen=4)", [ints([1, 3, 0])]),
               ("F.max_unpool2d(*F.max_pool2d(a,2,return_mask=True),2)", [normal(2, 3, 4, 6)]),
-              ("F.layer_norm(a,[5],b,c)", [x4, normal(5), normal(5)]), ("F.softmax(a,axis=1,dtype='float64')", [x4]),
+              ("F.layer_norm(a,[5],b,c)", [x4, normal(5), normal(5)]),
+              ("F.softmax(a,axis=1,dtype='float64')", [x4]),
               ("F.embedding(a,b,padding_idx=1)", [ints([[0, 1], [2, 1]]), normal(3, 2)])]
     return found

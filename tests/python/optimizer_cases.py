@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer tests: the optimizers that are compared with PaddlePaddle, and the small run each of them does.
 
-``<oracle python> tests/python/optimizer_cases.py`` records the losses, accumulator names and values of the real
-Paddle into ``data/optimizer_reference.json``; ``test_optimizer.py`` repeats the runs here.
+``<oracle python> tests/python/optimizer_cases.py`` records the losses, accumulator names and values of the
+real Paddle into ``data/optimizer_reference.json``; ``test_optimizer.py`` repeats the runs here.
 """
 import json
 import pathlib
@@ -31,8 +31,8 @@ CASES = [
     "o.Adam(lr.LinearWarmup(.1,3,0.,.1),parameters=P)", "o.SGD(.1,P,grad_clip=nn.ClipGradByGlobalNorm(.3))",
     "o.SGD(.1,P,grad_clip=nn.ClipGradByNorm(.2))", "o.SGD(.1,P,grad_clip=nn.ClipGradByValue(.05))",
     "o.Adam(.05,parameters=P,grad_clip=nn.ClipGradByGlobalNorm(.3),weight_decay=L2(.1))",
-    "o.SGD(.1,[{'params':net[0].parameters()},{'params':net[2].parameters(),'learning_rate':.1,'weight_decay':.5}],"
-    "weight_decay=.01)",
+    "o.SGD(.1,[{'params':net[0].parameters()},{'params':net[2].parameters(),'learning_rate':.1,"
+    "'weight_decay':.5}],weight_decay=.01)",
     "o.Adam(.1,parameters=[{'params':net[0].parameters(),'beta1':.5},{'params':net[2].parameters(),"
     "'learning_rate':.1}])",
     "o.AdamW(.1,parameters=[{'params':net[0].parameters(),'weight_decay':.5},{'params':net[2].parameters(),"
@@ -41,7 +41,8 @@ CASES = [
 
 
 def run(framework, expression):
-    """(losses, {accumulator name without the parameter's number: values}) of STEPS steps of a small network."""
+    """(losses, {accumulator name without the parameter's number: values}) of STEPS steps of a small network.
+    """
     fw = framework
     rng = np.random.RandomState(3)
     net = fw.nn.Sequential(fw.nn.Linear(4, 8), fw.nn.Tanh(), fw.nn.Linear(8, 3))
@@ -75,7 +76,8 @@ if __name__ == "__main__":
     rows = {}
     for case in CASES:
         losses, state = run(paddle, case)
-        rows[case] = {"losses": losses, "state": {k: [list(v.shape), float(np.abs(v).sum())] for k, v in state.items()}}
+        sums = {k: [list(v.shape), float(np.abs(v).sum())] for k, v in state.items()}
+        rows[case] = {"losses": losses, "state": sums}
     REFERENCE.parent.mkdir(exist_ok=True)
     REFERENCE.write_text(json.dumps(rows, indent=0))
     print(len(rows), "cases,", REFERENCE.stat().st_size, "bytes")

@@ -25,7 +25,9 @@ def flat(value):
 
 
 def weighted_sum(outputs):
-    """One number that depends on every element of the differentiable outputs in its own way; None without any."""
+    """One number that depends on every element of the differentiable outputs in its own way; None without
+    any.
+    """
     total = None
     for t in outputs:
         if "float" in str(t.dtype) and not t.stop_gradient:
@@ -53,7 +55,8 @@ def record(expression, inputs, train):
     if loss is not None:
         loss.backward()
         row["gradients"] = {n: p.grad.numpy() for n, p in layer.named_parameters() if p.grad is not None}
-        row["input_gradients"] = [t.grad.numpy() if isinstance(t, paddle.Tensor) and t.grad is not None else None
+        row["input_gradients"] = [t.grad.numpy() if isinstance(t, paddle.Tensor) and t.grad is not None
+                                  else None
                                   for t in tensors]
     row["state_after"] = {k: v.numpy() for k, v in layer.state_dict().items() if k in ("_mean", "_variance")}
     return row
@@ -65,7 +68,8 @@ def record_function(expression, inputs):
     for t in tensors:
         t.stop_gradient = "float" not in str(t.dtype)
     outputs = flat(eval(expression, {"F": nn.functional, **dict(zip("abcdefg", tensors))}))
-    row = {"expression": expression, "outputs": [t.numpy() for t in outputs], "gradients": [None] * len(tensors)}
+    row = {"expression": expression, "outputs": [t.numpy() for t in outputs],
+           "gradients": [None] * len(tensors)}
     loss = weighted_sum(outputs)
     if loss is not None:
         loss.backward()
@@ -80,4 +84,5 @@ if __name__ == "__main__":
             "functions": [record_function(*case) for case in functional_cases()]}
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_bytes(lzma.compress(pickle.dumps(rows, protocol=4), preset=9))
-    print(f"{len(rows['layers'])} + {len(rows['functions'])} cases, {OUT.stat().st_size} bytes, paddle {paddle.__version__}")
+    print(f"{len(rows['layers'])} + {len(rows['functions'])} cases, {OUT.stat().st_size} bytes, "
+          f"paddle {paddle.__version__}")

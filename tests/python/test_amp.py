@@ -7,7 +7,6 @@ import pytest
 
 import yuloh as paddle
 from yuloh import nn
-from yuloh.amp import auto_cast as auto_cast_module  # noqa: F401  (the class; its module is reached below)
 
 
 def network():
@@ -19,7 +18,7 @@ def batch(seed=0):
     return [paddle.to_tensor(rng.randn(*s).astype("float32")) for s in ((5, 4), (5, 2))]
 
 
-# ---- auto_cast --------------------------------------------------------------------------------------------------
+# ---- auto_cast ---------------------------------------------------------------------------------------------
 def test_white_ops_compute_in_half_and_the_mode_ends():
     x, _ = batch()
     layer = nn.Linear(4, 4)
@@ -93,7 +92,7 @@ def test_decorate_o2():
     assert net.state_dict()["0.weight"].dtype == paddle.float32
 
 
-# ---- GradScaler -------------------------------------------------------------------------------------------------
+# ---- GradScaler --------------------------------------------------------------------------------------------
 def scaled_step(net, optimizer, scaler, data, poison=False):
     x, y = data
     loss = ((net(x) - y) ** 2).mean()
@@ -166,7 +165,8 @@ def test_one_plan_whatever_was_found():
     for value in (float("inf"), 1.0, float("nan"), 1.0):
         factor.set_value(np.float32(value))
         step()
-    assert paddle._core.stats()["plans"] <= plans + 1  # the set_value between the steps may be a plan of its own
+    # the set_value between the steps may be a plan of its own
+    assert paddle._core.stats()["plans"] <= plans + 1
     assert scaler.state_dict()["scale"].item() == 256
 
 

@@ -140,7 +140,8 @@ def test_py_layer_with_the_wrong_number_of_gradients():
 def test_saved_tensors_hooks():
     packed = []
     x = leaf([4.0])
-    with paddle.autograd.saved_tensors_hooks(lambda t: packed.append(1) or t.numpy(), lambda a: paddle.to_tensor(a)):
+    with paddle.autograd.saved_tensors_hooks(lambda t: packed.append(1) or t.numpy(),
+                                             lambda a: paddle.to_tensor(a)):
         y = Scaled.apply(x, 2.0)
     y.backward()
     assert packed == [1] and x.grad.item() == 20
@@ -149,7 +150,8 @@ def test_saved_tensors_hooks():
 def test_jacobian_and_hessian():
     x = leaf([1.0, 2.0, 3.0])
     np.testing.assert_allclose(paddle.autograd.jacobian(x * x, x).numpy(), np.diag([2, 4, 6]), rtol=1e-6)
-    np.testing.assert_allclose(paddle.autograd.hessian((x * x * x).sum(), x).numpy(), np.diag([6, 12, 18]), rtol=1e-6)
+    np.testing.assert_allclose(paddle.autograd.hessian((x * x * x).sum(), x).numpy(), np.diag([6, 12, 18]),
+                               rtol=1e-6)
     rows = leaf([[1.0, 2.0], [3.0, 4.0]])
     batched = paddle.autograd.jacobian(rows * rows, rows, batch_axis=0)
     np.testing.assert_allclose(batched.numpy(), [np.diag([2, 4]), np.diag([6, 8])], rtol=1e-6)

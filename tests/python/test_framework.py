@@ -103,7 +103,8 @@ def test_several_processes_are_refused():
 def test_input_spec():
     spec = paddle.static.InputSpec([None, 3, 224, 224], "float32", "x")
     assert spec.shape == (-1, 3, 224, 224) and spec.dtype == paddle.float32
-    assert repr(spec) == "InputSpec(shape=(-1, 3, 224, 224), dtype=paddle.float32, name=x, stop_gradient=False)"
+    assert repr(spec) == ("InputSpec(shape=(-1, 3, 224, 224), dtype=paddle.float32, name=x, "
+                          "stop_gradient=False)")
     assert spec == paddle.static.InputSpec([-1, 3, 224, 224], name="x") and len({spec, spec}) == 1
     assert paddle.static.InputSpec.from_tensor(paddle.ones([2, 3])).shape == (2, 3)
     assert paddle.static.InputSpec([3]).batch(4).shape == (4, 3)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NN tests: layers against PaddlePaddle's recorded names, printing, values and gradients (see ``nn_cases.py``)."""
+"""NN tests: layers against PaddlePaddle's recorded names, printing, values and gradients (see
+``nn_cases.py``).
+"""
 import lzma
 import pathlib
 import pickle
@@ -15,7 +17,8 @@ from yuloh import nn
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from nn_cases import cases, functional_cases  # noqa: E402
 
-REFERENCE = pickle.loads(lzma.decompress((pathlib.Path(__file__).parent / "data" / "nn_reference.pkl.xz").read_bytes()))
+RECORDED = pathlib.Path(__file__).parent / "data" / "nn_reference.pkl.xz"
+REFERENCE = pickle.loads(lzma.decompress(RECORDED.read_bytes()))
 FUNCTIONS, REFERENCE = REFERENCE["functions"], REFERENCE["layers"]
 CASES, FUNCTION_CASES = cases(), functional_cases()
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizer tests: updates against PaddlePaddle's, clipping of what is not finite, state of another model, schedules."""
+"""Optimizer tests: updates against PaddlePaddle's, clipping of what is not finite, state of another model,
+schedules.
+"""
 import json
 import pathlib
 import sys
@@ -39,10 +41,12 @@ def gradients(net, **values):
         p.grad = paddle.to_tensor(np.asarray(values[name], "float32").reshape(p.shape))
 
 
-# ---- clipping (B39) ---------------------------------------------------------------------------------------------
+# ---- clipping (B39) ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("make", [
-    lambda p, c: paddle.optimizer.SGD(0.1, p, grad_clip=c), lambda p, c: paddle.optimizer.Adam(0.1, parameters=p, grad_clip=c),
-    lambda p, c: paddle.optimizer.Momentum(0.1, 0.9, p, grad_clip=c), lambda p, c: paddle.optimizer.Adagrad(0.1, parameters=p, grad_clip=c)])
+    lambda p, c: paddle.optimizer.SGD(0.1, p, grad_clip=c),
+    lambda p, c: paddle.optimizer.Adam(0.1, parameters=p, grad_clip=c),
+    lambda p, c: paddle.optimizer.Momentum(0.1, 0.9, p, grad_clip=c),
+    lambda p, c: paddle.optimizer.Adagrad(0.1, parameters=p, grad_clip=c)])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_a_norm_that_is_not_finite_skips_the_step_and_names_the_parameter(make, bad):
     net = network()
@@ -69,7 +73,7 @@ def test_a_norm_that_is_not_finite_skips_the_step_and_names_the_parameter(make, 
 
 
 def test_clipping_called_by_hand():
-    a, b = nn.Parameter(paddle.to_tensor([1.0, 1.0]), name="good"), nn.Parameter(paddle.to_tensor([1.0, 1.0]), name="sick")
+    a, b = (nn.Parameter(paddle.to_tensor([1.0, 1.0]), name=name) for name in ("good", "sick"))
     pairs = [(a, paddle.to_tensor([3.0, 0.0])), (b, paddle.to_tensor([0.0, 4.0]))]
     clipped = nn.ClipGradByGlobalNorm(1.0)(pairs)
     np.testing.assert_allclose([g.numpy() for _, g in clipped], [[0.6, 0], [0, 0.8]], rtol=1e-6)
@@ -86,12 +90,13 @@ def test_clip_grad_norm_function():
     net = network()
     gradients(net, weight=[3, 0, 0, 0], bias=[4, 0])
     assert float(nn.utils.clip_grad_norm_(net.parameters(), 1.0)) == pytest.approx(5.0)
-    assert np.linalg.norm(np.concatenate([p.grad.numpy().ravel() for p in net.parameters()])) == pytest.approx(1, rel=1e-4)
+    flat = np.concatenate([p.grad.numpy().ravel() for p in net.parameters()])
+    assert np.linalg.norm(flat) == pytest.approx(1, rel=1e-4)
     nn.utils.clip_grad_value_(net.parameters(), 0.1)
     assert net.bias.grad.numpy().max() == pytest.approx(0.1)
 
 
-# ---- state (B41) ------------------------------------------------------------------------------------------------
+# ---- state (B41) -------------------------------------------------------------------------------------------
 def train(net, optimizer, steps, start=0):
     losses = []
     for step in range(start, start + steps):
@@ -104,7 +109,8 @@ def train(net, optimizer, steps, start=0):
     return losses
 
 
-@pytest.mark.parametrize("make", [lambda p: paddle.optimizer.Adam(paddle.optimizer.lr.StepDecay(0.1, 2), parameters=p),
+@pytest.mark.parametrize("make", [lambda p: paddle.optimizer.Adam(paddle.optimizer.lr.StepDecay(0.1, 2),
+                                                                  parameters=p),
                                   lambda p: paddle.optimizer.Momentum(0.1, 0.9, p),
                                   lambda p: paddle.optimizer.RMSProp(0.1, parameters=p, momentum=0.5)])
 def test_state_loads_into_a_second_model(make):
@@ -116,12 +122,15 @@ def test_state_loads_into_a_second_model(make):
     other = make(second.parameters())
     second.set_state_dict(first.state_dict())
     other.set_state_dict(given)
-    assert list(given) == keys and all(k.startswith(first.weight.name.split(".")[0]) for k in keys if "_0" in k)
-    assert all(k.startswith(second.weight.name.split(".")[0]) for k in other.state_dict() if k != "LR_Scheduler")
+    assert list(given) == keys and all(k.startswith(first.weight.name.split(".")[0]) for k in keys
+                                       if "_0" in k)
+    assert all(k.startswith(second.weight.name.split(".")[0]) for k in other.state_dict()
+               if k != "LR_Scheduler")
     values = {k: v.numpy().copy() for k, v in given.items() if hasattr(v, "numpy")}
     continued = train(first, one, 3, start=3)
     assert train(second, other, 3, start=3) == continued
-    assert any(np.abs(values[k] - given[k].numpy()).max() > 0 for k in values)  # accumulators are the optimizer's own
+    # accumulators are the optimizer's own
+    assert any(np.abs(values[k] - given[k].numpy()).max() > 0 for k in values)
 
 
 def test_state_that_does_not_fit_is_refused():
@@ -147,7 +156,7 @@ def test_state_with_a_frozen_parameter():
     assert train(b, two, 2, start=2) == train(a, one, 2, start=2)
 
 
-# ---- settings ---------------------------------------------------------------------------------------------------
+# ---- settings ----------------------------------------------------------------------------------------------
 def test_learning_rate():
     optimizer = paddle.optimizer.SGD(0.5, network().parameters())
     assert optimizer.get_lr() == 0.5
@@ -175,7 +184,8 @@ def test_arguments_are_checked():
 
 def test_parameter_attributes_steer_the_update():
     attr = paddle.ParamAttr(learning_rate=0.0)
-    net = nn.Linear(2, 2, weight_attr=attr, bias_attr=paddle.ParamAttr(regularizer=paddle.regularizer.L2Decay(1.0)))
+    net = nn.Linear(2, 2, weight_attr=attr,
+                    bias_attr=paddle.ParamAttr(regularizer=paddle.regularizer.L2Decay(1.0)))
     net.bias.set_value(np.ones(2, "float32"))
     before = net.weight.numpy().copy()
     optimizer = paddle.optimizer.SGD(0.1, net.parameters())
@@ -210,7 +220,7 @@ def test_a_new_learning_rate_recompiles_nothing():
     assert paddle._core.stats()["plans"] == plans
 
 
-# ---- schedules --------------------------------------------------------------------------------------------------
+# ---- schedules ---------------------------------------------------------------------------------------------
 def rates(scheduler, steps):
     result = [scheduler()]
     for _ in range(steps):
@@ -241,8 +251,8 @@ def test_schedules_against_their_formulas():
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])
 def test_lbfgs_finds_the_minimum(search):
     point = nn.Parameter(paddle.to_tensor([-1.2, 1.0]))
-    optimizer = paddle.optimizer.LBFGS(learning_rate=1.0 if search else 0.02, max_iter=60, line_search_fn=search,
-                                       parameters=[point])
+    optimizer = paddle.optimizer.LBFGS(learning_rate=1.0 if search else 0.02, max_iter=60,
+                                       line_search_fn=search, parameters=[point])
 
     def closure():
         optimizer.clear_grad()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Save and load tests: Paddle's formats, damaged and hostile files, kills and full disks during a save (trap B42)."""
+"""Save and load tests: Paddle's formats, damaged and hostile files, kills and full disks during a save (trap
+B42).
+"""
 import collections
 import io
 import os
@@ -24,8 +26,8 @@ PACKAGE = str(pathlib.Path(paddle.__file__).parents[1])
 def child(code, *arguments, **settings):
     """A process that runs ``code`` with this package on its path."""
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-                            env={**os.environ, "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, **settings)
+                            env={**os.environ, "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, **settings)
 
 
 def test_state_dict_round_trip(tmp_path):
@@ -58,18 +60,21 @@ def test_the_file_is_what_paddle_writes(tmp_path):
         plain = pickle.load(file)
     assert isinstance(plain["a"], tuple) and isinstance(plain["a"][0], str)
     read = paddle.load(path)
-    assert isinstance(read["a"], paddle.Tensor) and read["l"][0].dtype == paddle.int64 and read["l"][1:] == [3, (1.5, None)]
+    assert isinstance(read["a"], paddle.Tensor)
+    assert read["l"][0].dtype == paddle.int64 and read["l"][1:] == [3, (1.5, None)]
     assert isinstance(read["n"], np.ndarray)
 
 
-@pytest.mark.parametrize("name", ["paddle.pdparams", "paddle.pdopt", "paddle_nested.pd", "paddle_protocol2.pdparams"])
+@pytest.mark.parametrize("name", ["paddle.pdparams", "paddle.pdopt", "paddle_nested.pd",
+                                  "paddle_protocol2.pdparams"])
 def test_files_of_paddle_are_read(name):
     read = paddle.load(DATA / name)
     if name.endswith("opt"):
         assert read["LR_Scheduler"] == {"last_epoch": 0, "last_lr": 0.1}
         assert read["linear_0.w_0_moment1_0"].shape == [2, 1]
     elif name == "paddle_nested.pd":
-        assert read["l"][0].dtype == paddle.bfloat16 and read["l"][0].item() == 1.0 and read["d"]["q"].shape == [2]
+        assert read["l"][0].dtype == paddle.bfloat16 and read["l"][0].item() == 1.0
+        assert read["d"]["q"].shape == [2]
     else:
         assert read["weight"].shape == [2, 1] and read["weight"].name == "linear_0.w_0"
         assert nn.Linear(2, 1).set_state_dict(read) == ([], [])
@@ -77,7 +82,8 @@ def test_files_of_paddle_are_read(name):
 
 def test_dtypes_and_shapes(tmp_path):
     values = {str(d): paddle.ones([2, 0] if d == "int8" else [2], "float32").astype(d)
-              for d in ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8", "bool")}
+              for d in ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8",
+                        "bool")}
     paddle.save(values, tmp_path / "all")
     for name, value in paddle.load(tmp_path / "all").items():
         assert value.dtype == values[name].dtype and value.shape == values[name].shape, name
@@ -119,12 +125,13 @@ def test_wrong_arguments(tmp_path):
         paddle.load(tmp_path / "missing")
 
 
-# ---- damage -----------------------------------------------------------------------------------------------------
+# ---- damage ------------------------------------------------------------------------------------------------
 def test_damaged_files_say_so(tmp_path):
     path = tmp_path / "net"
     paddle.save({"w": paddle.ones([1000])}, path)
     good = path.read_bytes()
-    damaged = {"one byte short": good[:-1], "40 bytes short": good[:-40], "half": good[:len(good) // 2], "empty": b"",
+    damaged = {"one byte short": good[:-1], "40 bytes short": good[:-40], "half": good[:len(good) // 2],
+               "empty": b"",
                "no pickle": b"hello", "one bit": good[:900] + bytes([good[900] ^ 4]) + good[901:],
                "zeros": bytes(len(good))}
     for name, data in damaged.items():
@@ -145,7 +152,8 @@ def test_hostile_files_are_refused(tmp_path):
             return self.call, self.arguments
 
     for call, *arguments in ((os.system, f"touch {marker}"), (eval, f"open({str(marker)!r}, 'w')"),
-                             (exec, "1"), (getattr, (1, "real")), (np.ndarray, (2,)), (collections.deque, [1])):
+                             (exec, "1"), (getattr, (1, "real")), (np.ndarray, (2,)),
+                             (collections.deque, [1])):
         (tmp_path / "bad").write_bytes(pickle.dumps({"x": Hostile(call, *arguments)}))
         with pytest.raises(ValueError, match="refused|damaged"):
             paddle.load(tmp_path / "bad")

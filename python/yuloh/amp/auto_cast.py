@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed-precision room: which dtype recorded ops compute in.
 
-The core casts while recording, by op name (``lists.py``): ops of the white list take half precision, those of the
-black list float32, the rest what they are given. CPUs compute in bfloat16 where float16 is asked:
-it has the same size and float32's range, and this CPU back end has no float16 arithmetic. That is said once.
+The core casts while recording, by op name (``lists.py``): ops of the white list take half precision, those of
+the black list float32, the rest what they are given. CPUs compute in bfloat16 where float16 is asked: it has
+the same size and float32's range, and this CPU back end has no float16 arithmetic. That is said once.
 """
 import copy
 import warnings
@@ -38,8 +38,8 @@ def computed_dtype(dtype):
     if name == "float16":
         if not _said:
             _said = True
-            warnings.warn("amp: float16 is computed in bfloat16 on the CPU. Hint: dtype='bfloat16' says so itself.",
-                          UserWarning, stacklevel=3)
+            warnings.warn("amp: float16 is computed in bfloat16 on the CPU. Hint: dtype='bfloat16' says so "
+                          "itself.", UserWarning, stacklevel=3)
         name = "bfloat16"
     return name
 
@@ -57,7 +57,8 @@ def _apply(settings):
         _core.set_amp(None, "bfloat16", None, None)
     else:
         level, dtype, white, black = settings
-        # With O2 the parameters are half precision already, so the same two lists serve: what is in neither follows
+        # With O2 the parameters are half precision already, so the same two lists serve: what is in neither
+        # follows
         # its inputs, and batch statistics stay in float32.
         _core.set_amp("O1", dtype, *lists.chosen(level, white, black))
 
@@ -69,13 +70,13 @@ class auto_cast:
     ``custom_black_list`` move ops, by their names in the op table, from one list to the other.
     """
 
-    def __init__(self, enable=True, custom_white_list=None, custom_black_list=None, level="O1", dtype="float16",
-                 use_promote=True):
+    def __init__(self, enable=True, custom_white_list=None, custom_black_list=None, level="O1",
+                 dtype="float16", use_promote=True):
         level = level.upper()
         if level not in ("O0", "OD", "O1", "O2"):
             raise ValueError(f"auto_cast: level must be 'O0', 'OD', 'O1' or 'O2', got {level!r}.")
-        white, black = _names(custom_white_list, "custom_white_list"), _names(custom_black_list, "custom_black_list")
-        white, black = ({lists.row_name(n) for n in names} for names in (white, black))
+        white = {lists.row_name(n) for n in _names(custom_white_list, "custom_white_list")}
+        black = {lists.row_name(n) for n in _names(custom_black_list, "custom_black_list")}
         if white & black:
             raise ValueError(f"auto_cast: {sorted(white & black)} stand in both custom lists.")
         self._settings = None
@@ -129,9 +130,9 @@ def decorate(models, optimizers=None, level="O1", dtype="float16", master_weight
              master_grad=False, excluded_layers=None):
     """Prepares models (and optimizers) for ``level``; with 'O2' parameters become half precision.
 
-    Normalisation layers and ``excluded_layers`` (layers or classes) stay in float32. Optimizers then keep float32
-    twins of the parameters unless ``master_weight`` is False. ``save_dtype`` is the dtype of ``state_dict``.
-    Returns models, or (models, optimizers), as lists where lists were given.
+    Normalisation layers and ``excluded_layers`` (layers or classes) stay in float32. Optimizers then keep
+    float32 twins of the parameters unless ``master_weight`` is False. ``save_dtype`` is the dtype of
+    ``state_dict``. Returns models, or (models, optimizers), as lists where lists were given.
     """
     if level not in ("O1", "O2"):
         raise ValueError(f"decorate: level must be 'O1' or 'O2', got {level!r}.")
@@ -157,7 +158,8 @@ def _excluded(layers):
     from ..nn.layer.norm import _NormBase
     layers = [] if layers is None else list(layers) if isinstance(layers, (list, tuple)) else [layers]
     classes = tuple(layer for layer in layers if isinstance(layer, type))
-    objects = {id(below) for layer in layers if not isinstance(layer, type) for below in layer.sublayers(True)}
+    objects = {id(below) for layer in layers if not isinstance(layer, type)
+               for below in layer.sublayers(True)}
     return objects, (_NormBase, *classes)
 
 

@@ -16,8 +16,8 @@ def check_numerics(tensor, op_type="", var_name="", debug_mode=None):
     nan, inf = yuloh.isnan(flat), yuloh.isinf(flat)
     counts = [int(yuloh.sum(part.astype("int64"))) for part in (nan, inf, flat == 0)]
     if debug_mode is None and (counts[0] or counts[1]):
-        raise ValueError(f"check_numerics: {op_type} {var_name or tensor.name}: {counts[0]} NaN and {counts[1]} "
-                         f"infinite of {flat.shape[0]} elements.")
+        raise ValueError(f"check_numerics: {op_type} {var_name or tensor.name}: {counts[0]} NaN and "
+                         f"{counts[1]} " f"infinite of {flat.shape[0]} elements.")
     values = yuloh.stack([yuloh.max(flat), yuloh.min(flat), yuloh.mean(flat)])
     return to_tensor(counts), values
 

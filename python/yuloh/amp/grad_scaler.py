@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed-precision room: loss scaling.
 
-Scale, counters and "a gradient is not finite" are tensors of the step's graph. A step that must not happen is not a
-branch: the flag goes into every update op, which then keeps the old values; the new scale is selected the same way.
-So one plan serves every step, whatever was found. The Python attributes read values only when somebody asks.
+Scale, counters and "a gradient is not finite" are tensors of the step's graph. A step that must not happen is
+not a branch: the flag goes into every update op, which then keeps the old values; the new scale is selected
+the same way. So one plan serves every step, whatever was found. The Python attributes read values only when
+somebody asks.
 """
 import enum
 
@@ -23,10 +24,11 @@ class OptimizerState(enum.Enum):
 
 
 class AmpScaler:
-    """Multiplies the loss before ``backward``, divides the gradients before the step, skips steps with inf or NaN.
+    """Multiplies the loss before ``backward``, divides the gradients before the step, skips steps with inf or
+    NaN.
 
-    With ``use_dynamic_loss_scaling`` the factor grows by ``incr_ratio`` after ``incr_every_n_steps`` good steps in
-    a row and shrinks by ``decr_ratio`` after ``decr_every_n_nan_or_inf`` bad ones.
+    With ``use_dynamic_loss_scaling`` the factor grows by ``incr_ratio`` after ``incr_every_n_steps`` good
+    steps in a row and shrinks by ``decr_ratio`` after ``decr_every_n_nan_or_inf`` bad ones.
     """
 
     def __init__(self, enable=True, init_loss_scaling=65536.0, incr_ratio=2.0, decr_ratio=0.5,
@@ -54,7 +56,7 @@ class AmpScaler:
         import yuloh
         return yuloh.full([], float(value), dtype="float32")
 
-    # ---- the round: scale, unscale_, step, update ---------------------------------------------------------------
+    # ---- the round: scale, unscale_, step, update ----------------------------------------------------------
     def scale(self, var):
         """``var`` times the scale, recorded."""
         if not isinstance(var, _core.Tensor):
@@ -117,7 +119,8 @@ class AmpScaler:
         if not self._enable:
             return
         if self._use_dynamic_loss_scaling and self._found is not None:
-            closed = _core.reopen_step()  # the new scale belongs to the step that was just closed: one plan for both
+            # The new scale belongs to the step that was just closed: one plan for both.
+            closed = _core.reopen_step()
             with no_record():
                 self._record_update(self._found)
             if closed:
@@ -146,7 +149,7 @@ class AmpScaler:
         self.update()
         return [], [(p, p.grad) for p in optimizer._parameter_list if p.grad is not None]
 
-    # ---- what was found, read on request ------------------------------------------------------------------------
+    # ---- what was found, read on request -------------------------------------------------------------------
     @property
     def _found_inf(self):
         """Whether a gradient of this round (or, after update, of the last one) was not finite; reads it."""
@@ -161,7 +164,7 @@ class AmpScaler:
     def _decr_count(self):
         return int(self._bad.item())
 
-    # ---- settings -----------------------------------------------------------------------------------------------
+    # ---- settings ------------------------------------------------------------------------------------------
     def is_enable(self):
         """Whether the scaler does anything."""
         return self._enable
@@ -215,7 +218,7 @@ class AmpScaler:
         """Sets the bad steps before shrinking."""
         self._decr_every_n_nan_or_inf = int(new_decr_every_n_nan_or_inf)
 
-    # ---- state --------------------------------------------------------------------------------------------------
+    # ---- state ---------------------------------------------------------------------------------------------
     def state_dict(self):
         """Settings, counters and the scale (an array of one element); empty when disabled."""
         if not self._enable:
@@ -230,9 +233,11 @@ class AmpScaler:
         if not self._enable:
             return
         if not state_dict:
-            raise RuntimeError("GradScaler: the state dict is empty. Hint: it may come from a disabled GradScaler.")
+            raise RuntimeError("GradScaler: the state dict is empty. Hint: it may come from a disabled "
+                               "GradScaler.")
         scale = state_dict["scale"]
-        self._scale = self._number(float(scale.reshape([-1])[0]) if hasattr(scale, "reshape") else float(scale))
+        self._scale = self._number(float(scale.reshape([-1])[0]) if hasattr(scale, "reshape")
+                                   else float(scale))
         self._init_loss_scaling = float(self._scale.item())
         for key in ("incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf",
                     "use_dynamic_loss_scaling"):
@@ -244,4 +249,6 @@ class AmpScaler:
 
 
 class GradScaler(AmpScaler):
-    """Loss scaling for mixed precision: ``scaler.scale(loss).backward(); scaler.step(opt); scaler.update()``."""
+    """Loss scaling for mixed precision: ``scaler.scale(loss).backward(); scaler.step(opt);
+    scaler.update()``.
+    """

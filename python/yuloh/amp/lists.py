@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed-precision room: which ops compute in half precision (white) and which in float32 (black), by row name.
+"""Mixed-precision room: which ops compute in half precision (white) and which in float32 (black), by row
+name.
 
 Ops in neither list take what they are given. The choice is Paddle's; its old op names are understood too.
 """
@@ -10,28 +11,29 @@ __all__ = ["BLACK", "WHITE", "black_list", "row_name", "white_list"]
 WHITE = frozenset({"matmul", "conv", "conv_transpose", "einsum", "linear", "scaled_dot_product_attention"})
 
 # Sums, exponentials and powers, whose results leave the range or lose the digits of half precision.
-BLACK = frozenset({
-    "acos", "asin", "atanh", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosh", "cross_entropy",
-    "cumprod", "cumsum", "dist", "embedding", "erfinv", "exp", "expm1", "group_norm", "interpolate", "kl_div",
-    "layer_norm", "log", "log10", "log1p", "log2", "log_softmax", "logsumexp", "mean", "nll_loss", "norm2", "p_norm",
-    "pow", "prod", "reciprocal", "rms_norm", "rsqrt", "scatter", "sinh", "smooth_l1_loss", "softmax", "softplus",
-    "square", "squared_l2_norm", "std", "sum", "tan", "tanhshrink", "var",
-})
+BLACK = frozenset({"acos", "asin", "atanh", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+                   "cosh", "cross_entropy", "cumprod", "cumsum", "dist", "embedding", "erfinv", "exp",
+                   "expm1", "group_norm", "interpolate", "kl_div", "layer_norm", "log", "log10", "log1p",
+                   "log2", "log_softmax", "logsumexp", "mean", "nll_loss", "norm2", "p_norm", "pow", "prod",
+                   "reciprocal", "rms_norm", "rsqrt", "scatter", "sinh", "smooth_l1_loss", "softmax",
+                   "softplus", "square", "squared_l2_norm", "std", "sum", "tan", "tanhshrink", "var",})
 # Paddle lets losses be half precision at O2; here they keep their digits.
-BLACK_O2 = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "embedding",
-                      "interpolate", "kl_div", "nll_loss", "scatter"})
+BLACK_O2 = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
+                      "embedding", "interpolate", "kl_div", "nll_loss", "scatter"})
 
-_ALIASES = {
-    "conv1d": "conv", "conv2d": "conv", "conv3d": "conv", "depthwise_conv2d": "conv", "conv2d_transpose": "conv_transpose",
-    "conv1d_transpose": "conv_transpose", "conv3d_transpose": "conv_transpose", "matmul_v2": "matmul", "mul": "matmul",
-    "linear_v2": "matmul", "bmm": "matmul", "mm": "matmul", "flash_attn": "scaled_dot_product_attention",
-    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply",
-    "elementwise_div": "divide", "elementwise_pow": "pow", "reduce_mean": "mean", "reduce_sum": "sum",
-    "reduce_prod": "prod", "softmax_with_cross_entropy": "cross_entropy", "cross_entropy2": "cross_entropy",
-    "lookup_table": "embedding", "lookup_table_v2": "embedding", "pnorm": "p_norm", "huber_loss": "smooth_l1_loss",
-    "sigmoid_cross_entropy_with_logits": "binary_cross_entropy_with_logits", "tanh_shrink": "tanhshrink",
-    "flatten_contiguous_range": "flatten", "reshape2": "reshape", "transpose2": "transpose",
-}
+_ALIASES = {"conv1d": "conv", "conv2d": "conv", "conv3d": "conv", "depthwise_conv2d": "conv",
+            "conv2d_transpose": "conv_transpose", "conv1d_transpose": "conv_transpose",
+            "conv3d_transpose": "conv_transpose", "matmul_v2": "matmul", "mul": "matmul",
+            "linear_v2": "matmul", "bmm": "matmul", "mm": "matmul",
+            "flash_attn": "scaled_dot_product_attention", "elementwise_add": "add",
+            "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide",
+            "elementwise_pow": "pow", "reduce_mean": "mean", "reduce_sum": "sum", "reduce_prod": "prod",
+            "softmax_with_cross_entropy": "cross_entropy", "cross_entropy2": "cross_entropy",
+            "lookup_table": "embedding", "lookup_table_v2": "embedding", "pnorm": "p_norm",
+            "huber_loss": "smooth_l1_loss",
+            "sigmoid_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
+            "tanh_shrink": "tanhshrink", "flatten_contiguous_range": "flatten", "reshape2": "reshape",
+            "transpose2": "transpose",}
 
 
 def row_name(name):

@@ -9,5 +9,5 @@ from .py_layer import Function, PyLayer, PyLayerContext
 from .run import backward, grad
 from .saved import saved_tensors_hooks
 
-__all__ = ["Function", "PyLayer", "PyLayerContext", "backward", "enable_grad", "grad", "hessian", "is_grad_enabled",
-           "jacobian", "no_grad", "saved_tensors_hooks", "set_grad_enabled"]
+__all__ = ["Function", "PyLayer", "PyLayerContext", "backward", "enable_grad", "grad", "hessian",
+           "is_grad_enabled", "jacobian", "no_grad", "saved_tensors_hooks", "set_grad_enabled"]

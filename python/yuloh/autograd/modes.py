@@ -14,7 +14,9 @@ def is_grad_enabled():
 
 
 class _Mode:
-    """Context manager and decorator (of functions and generator functions) that sets the mode to ``wanted``."""
+    """Context manager and decorator (of functions and generator functions) that sets the mode to
+    ``wanted``.
+    """
 
     wanted = True
 
@@ -54,7 +56,9 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """Nothing recorded inside takes part in gradients. ``with no_grad():``, ``@no_grad()`` or ``@no_grad``."""
+    """Nothing recorded inside takes part in gradients. ``with no_grad():``, ``@no_grad()`` or
+    ``@no_grad``.
+    """
 
     wanted = False
 

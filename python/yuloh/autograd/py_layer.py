@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Autograd room: ``PyLayer``, a function with a gradient of the user's.
 
-``forward`` runs when ``apply`` is called, ``backward`` when gradients are built: both only record. The core keeps one
-node that stands for the pair.
+``forward`` runs when ``apply`` is called, ``backward`` when gradients are built: both only record. The core
+keeps one node that stands for the pair.
 """
 from .. import _core
 from ..nn.layer.state import no_record
@@ -99,7 +99,8 @@ class PyLayer:
         places = [n for n, t in enumerate(items) if isinstance(t, _core.Tensor) and id(t) not in fixed]
         marked = [items[n] for n in places]
         shapes = [(list(t.shape), t.dtype) for t in marked]
-        for place, tensor in zip(places, _core.custom_grad(inputs, marked, cls._gradient(context, inputs, shapes))):
+        gradient = cls._gradient(context, inputs, shapes)
+        for place, tensor in zip(places, _core.custom_grad(inputs, marked, gradient)):
             items[place] = tensor
         return type(outputs)(items) if several else items[0]
 
@@ -110,7 +111,8 @@ class PyLayer:
         def run(grads):
             import yuloh
             if context.materialize_grads:
-                grads = [yuloh.zeros(shape, dtype=dtype) if g is None else g for g, (shape, dtype) in zip(grads, shapes)]
+                grads = [yuloh.zeros(shape, dtype=dtype) if g is None else g
+                         for g, (shape, dtype) in zip(grads, shapes)]
             result = cls.backward(context, *grads)
             result = list(result) if isinstance(result, (list, tuple)) else [result]
             if len(result) != count:

@@ -29,10 +29,11 @@ def _seeds(value, targets, what):
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
          allow_unused=False, no_grad_vars=None, *, dump_backward_graph_path=None):
-    """Gradients of the sum of ``outputs`` (weighted by ``grad_outputs``) with respect to ``inputs``, as a list.
+    """Gradients of the sum of ``outputs`` (weighted by ``grad_outputs``) with respect to ``inputs``, as a
+    list.
 
-    ``create_graph`` lets the gradients be differentiated again. An input that no output depends on gives None with
-    ``allow_unused``, else ValueError.
+    ``create_graph`` lets the gradients be differentiated again. An input that no output depends on gives None
+    with ``allow_unused``, else ValueError.
     """
     outputs, inputs = _tensors(outputs, "grad: outputs"), _tensors(inputs, "grad: inputs")
     if not only_inputs:

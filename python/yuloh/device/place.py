@@ -61,7 +61,8 @@ def check_device(device):
     if name in ("cpu", "place(cpu)", "cpu:0"):
         return "cpu"
     if name.replace("place(", "").split(":")[0].rstrip(")") in _GPU_WORDS:
-        raise ValueError(f"set_device: this build of Yuloh has no {name!r} device. Hint: paddle.set_device('cpu').")
+        raise ValueError(f"set_device: this build of Yuloh has no {name!r} device. Hint: "
+                         "paddle.set_device('cpu').")
     raise ValueError(f"set_device: device is not known, got {device!r}; expected 'cpu'.")
 
 

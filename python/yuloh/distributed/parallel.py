@@ -55,8 +55,8 @@ def init_parallel_env(nccl_config=None):
     global _initialized
     count = _world_from_environment()
     if count > 1:
-        raise RuntimeError(f"init_parallel_env: {count} processes were started, but this build of Yuloh trains in one. "
-                           "Hint: start the script without a launcher.")
+        raise RuntimeError(f"init_parallel_env: {count} processes were started, but this build of Yuloh "
+                           "trains in one. " "Hint: start the script without a launcher.")
     _initialized = True
     return None
 
@@ -66,7 +66,9 @@ def barrier(group=None):
 
 
 class DataParallel(Layer):
-    """``layers`` itself behind the interface of data parallel training; with one process there is nothing to share."""
+    """``layers`` itself behind the interface of data parallel training; with one process there is nothing to
+    share.
+    """
 
     def __init__(self, layers, strategy=None, comm_buffer_size=25, last_comm_buffer_size=1,
                  find_unused_parameters=False, group=None):

@@ -5,8 +5,8 @@ from ..device import (CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cin
                       is_compiled_with_rocm, is_compiled_with_xpu)
 
 __all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "get_cuda_device_count", "is_compiled_with_cinn",
-           "is_compiled_with_cuda", "is_compiled_with_dist", "is_compiled_with_mkldnn", "is_compiled_with_nvtops",
-           "is_compiled_with_rocm", "is_compiled_with_xpu"]
+           "is_compiled_with_cuda", "is_compiled_with_dist", "is_compiled_with_mkldnn",
+           "is_compiled_with_nvtops", "is_compiled_with_rocm", "is_compiled_with_xpu"]
 
 
 def is_compiled_with_nvtops():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Framework room: the default floating dtype, and dtype names in every spelling users write.
 
-dtype objects themselves are the core's ``DType``; here strings, NumPy types and objects are turned into names.
+dtype objects themselves are the core's ``DType``; here strings, NumPy types and objects are turned into
+names.
 """
 import numpy as np
 
@@ -16,7 +17,8 @@ _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "
 
 
 def dtype_name(dtype):
-    """``'float32'`` for ``paddle.float32``, ``'float32'``, ``'paddle.float32'``, ``np.float32`` or ``np.dtype``.
+    """``'float32'`` for ``paddle.float32``, ``'float32'``, ``'paddle.float32'``, ``np.float32`` or
+    ``np.dtype``.
 
     Raises TypeError for what is no dtype.
     """
@@ -47,6 +49,7 @@ def set_default_dtype(d):
     global _default
     name = dtype_name(d)
     if name not in _FLOATS:
-        raise TypeError(f"set_default_dtype: unsupported dtype, got {d!r}; expected one of {', '.join(_FLOATS)}.")
+        raise TypeError(f"set_default_dtype: unsupported dtype, got {d!r}; expected one of "
+                        f"{', '.join(_FLOATS)}.")
     _core.set_default_dtype(name)
     _default = name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Framework room: ``FLAGS_*`` switches.
 
-A flag lives in the core. Names that only mean something to Paddle's GPU libraries are kept and given back, so that
-scripts that set them run; the core decides which of them change anything (``FLAGS_eager``, fusion, ...).
+A flag lives in the core. Names that only mean something to Paddle's GPU libraries are kept and given back, so
+that scripts that set them run; the core decides which of them change anything (``FLAGS_eager``, fusion, ...).
 """
 import os
 
@@ -73,5 +73,6 @@ def get_flags(flags):
             value = _PADDLE_ONLY[name]
             result[given] = _from_text(os.environ[name], value) if name in os.environ else value
         else:
-            raise ValueError(f"get_flags: flag {given!r} is not known. Hint: set it first with paddle.set_flags.")
+            raise ValueError(f"get_flags: flag {given!r} is not known. Hint: set it first with "
+                             "paddle.set_flags.")
     return result

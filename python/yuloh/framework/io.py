@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Framework room: ``save`` and ``load`` of state dicts and of objects that hold tensors.
 
-The format is Paddle's: a pickle in which a state dict holds NumPy arrays (bfloat16 as uint16 bits) and a table
-'StructuredToParameterName@@', and in which a tensor elsewhere is a (name, array) tuple. Real Paddle reads what is
-written here and the other way round. Two things are added: a file is written beside the old one, flushed to the disk
-and renamed, so that a kill or a full disk leaves the old file (trap B42); and behind the pickle stands a trailer of
-length and checksum, which Paddle's reader does not look at.
+The format is Paddle's: a pickle in which a state dict holds NumPy arrays (bfloat16 as uint16 bits) and a
+table 'StructuredToParameterName@@', and in which a tensor elsewhere is a (name, array) tuple. Real Paddle
+reads what is written here and the other way round. Two things are added: a file is written beside the old
+one, flushed to the disk and renamed, so that a kill or a full disk leaves the old file (trap B42); and behind
+the pickle stands a trailer of length and checksum, which Paddle's reader does not look at.
 """
 import io
 import os
@@ -27,21 +27,23 @@ _TRAILER = struct.Struct("<8sQI")  # magic, length of the pickle in bytes, CRC-3
 _MAGIC = b"YULOHv1\n"
 
 
-# ---- writing ----------------------------------------------------------------------------------------------------
+# ---- writing -----------------------------------------------------------------------------------------------
 def _is_state_dict(obj):
     """A dict whose values are tensors, or dicts of tensors one level down, as layers and optimizers give."""
     if not isinstance(obj, dict) or not obj:
         return False
 
     def plain(value):
-        return not isinstance(value, (list, tuple, set)) or not any(isinstance(v, _core.Tensor) for v in value)
+        several = isinstance(value, (list, tuple, set))
+        return not several or not any(isinstance(v, _core.Tensor) for v in value)
 
     found = False
     for value in obj.values():
         if isinstance(value, _core.Tensor):
             found = True
         elif isinstance(value, dict):
-            if any(not isinstance(v, _core.Tensor) and not plain(v) or isinstance(v, dict) for v in value.values()):
+            if any(not isinstance(v, _core.Tensor) and not plain(v) or isinstance(v, dict)
+                   for v in value.values()):
                 return False
             found = found or any(isinstance(v, _core.Tensor) for v in value.values())
         elif not plain(value):
@@ -66,7 +68,9 @@ def _arrays(state):
 
 
 class _Pickler(pickle.Pickler):
-    """Writes a tensor as the call ``tuple((name, array))``, as Paddle does for objects other than state dicts."""
+    """Writes a tensor as the call ``tuple((name, array))``, as Paddle does for objects other than state
+    dicts.
+    """
 
     def reducer_override(self, obj):
         if isinstance(obj, _core.Tensor):
@@ -114,8 +118,8 @@ def _check_object(obj):
 def save(obj, path, protocol=4, **configs):
     """Writes ``obj`` (state dict, tensor, or containers of them) to a path or a binary file object.
 
-    ``protocol`` is pickle's, 2 to 4. A path is replaced only when the whole new file is on the disk: after a kill or
-    an error (disk full: OSError with the path) the old file is as it was.
+    ``protocol`` is pickle's, 2 to 4. A path is replaced only when the whole new file is on the disk: after a
+    kill or an error (disk full: OSError with the path) the old file is as it was.
     """
     if not isinstance(protocol, int) or not 2 <= protocol <= 4:
         raise ValueError(f"save: protocol must be 2, 3 or 4, got {protocol!r}.")
@@ -142,7 +146,8 @@ def write_atomically(path, write):
         mask = os.umask(0)
         os.umask(mask)
         mode = 0o666 & ~mask
-    handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part",
+                                         dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -152,8 +157,9 @@ def write_atomically(path, write):
         os.replace(temporary, path)
     except OSError as error:
         _remove(temporary)
-        raise OSError(error.errno, f"save: {path} could not be written ({error.strerror}); what stood there before "
-                                   "is unchanged") from error
+        raise OSError(error.errno,
+                      f"save: {path} could not be written ({error.strerror}); what stood there before "
+                      "is unchanged") from error
     except BaseException:
         _remove(temporary)
         raise
@@ -181,7 +187,7 @@ def _sync_folder(folder):
         os.close(handle)
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------
+# ---- reading -----------------------------------------------------------------------------------------------
 def _verify(file, what):
     """Checks the trailer; False where there is none (a file of Paddle's)."""
     start = file.tell()
@@ -198,7 +204,8 @@ def _verify(file, what):
     if magic != _MAGIC:
         return False
     if length != size - _TRAILER.size:
-        raise ValueError(f"load: {what} is damaged: it holds {size - _TRAILER.size} bytes, its trailer says {length}.")
+        raise ValueError(f"load: {what} is damaged: it holds {size - _TRAILER.size} bytes, its trailer says "
+                         f"{length}.")
     found, left = 0, length
     while left:
         block = file.read(min(left, 1 << 20))
@@ -218,7 +225,8 @@ def _read(file, what):
         raise ValueError(f"load: {what} is damaged or refused: {error}") from error
     except (EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, MemoryError, struct.error,
             UnicodeDecodeError, OverflowError) as error:
-        raise ValueError(f"load: {what} is damaged or not a saved object ({type(error).__name__}: {error}).") from error
+        raise ValueError(f"load: {what} is damaged or not a saved object "
+                         f"({type(error).__name__}: {error}).") from error
     rest = b"" if verified else file.read(len(_MAGIC))
     if rest and _MAGIC.startswith(rest):
         raise ValueError(f"load: {what} is damaged: it ends inside its trailer.")
@@ -262,7 +270,9 @@ def _convert_state(value, names, return_numpy):
 
 
 def _join_big(value):
-    """Undoes what Paddle's pickle protocols 2 and 3 do to arrays over 1 GiB: slices listed under 'UnpackBigParamInfor@@'."""
+    """Undoes what Paddle's pickle protocols 2 and 3 do to arrays over 1 GiB: slices listed under
+    'UnpackBigParamInfor@@'.
+    """
     parts = value.pop("UnpackBigParamInfor@@", None)
     for key, info in (parts or {}).items():
         slices = [value.pop(name) for name in info["slices"]]
@@ -273,9 +283,9 @@ def _join_big(value):
 def load(path, **configs):
     """What ``save`` (or Paddle) wrote: tensors in the containers they were in.
 
-    ``return_numpy=True`` gives arrays, ``keep_name_table=True`` keeps 'StructuredToParameterName@@'. Only arrays and
-    plain containers are rebuilt: a file that asks for anything else is refused. Raises ValueError for a missing or
-    damaged file.
+    ``return_numpy=True`` gives arrays, ``keep_name_table=True`` keeps 'StructuredToParameterName@@'. Only
+    arrays and plain containers are rebuilt: a file that asks for anything else is refused. Raises ValueError
+    for a missing or damaged file.
     """
     return_numpy = bool(configs.pop("return_numpy", False))
     keep_table = bool(configs.pop("keep_name_table", False))

@@ -48,7 +48,8 @@ class ParamAttr:
 class WeightNormParamAttr(ParamAttr):
     """A ``ParamAttr`` whose parameter is meant to be weight-normalised along ``dim``."""
 
-    def __init__(self, dim=None, name=None, initializer=None, learning_rate=1.0, regularizer=None, trainable=True,
-                 do_model_average=False, need_clip=True):
-        super().__init__(name, initializer, learning_rate, regularizer, trainable, do_model_average, need_clip)
+    def __init__(self, dim=None, name=None, initializer=None, learning_rate=1.0, regularizer=None,
+                 trainable=True, do_model_average=False, need_clip=True):
+        super().__init__(name, initializer, learning_rate, regularizer, trainable, do_model_average,
+                         need_clip)
         self.dim = dim

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Framework room: ``Parameter``, a tensor that a layer owns and an optimizer updates, and how one is made.
 
-A Parameter is a handle (of the core's Tensor type) on a storage cell; making one records an initialiser op, nothing
-is computed until somebody reads.
+A Parameter is a handle (of the core's Tensor type) on a storage cell; making one records an initialiser op,
+nothing is computed until somebody reads.
 """
 from .. import _core
 from ..tensor import to_tensor
@@ -16,8 +16,8 @@ __all__ = ["EagerParamBase", "Parameter", "assign", "create_parameter", "make_pa
 class Parameter(_core.Tensor):
     """Trainable tensor. ``Parameter(tensor)`` shares the tensor's storage cell.
 
-    Attributes beyond Tensor's: ``trainable``, ``optimize_attr['learning_rate']`` (factor on the optimizer's rate),
-    ``regularizer``, ``need_clip``, ``do_model_average``, ``is_distributed``.
+    Attributes beyond Tensor's: ``trainable``, ``optimize_attr['learning_rate']`` (factor on the optimizer's
+    rate), ``regularizer``, ``need_clip``, ``do_model_average``, ``is_distributed``.
     """
 
     def __init__(self, data=None, requires_grad=True, name=None):
@@ -115,7 +115,8 @@ def create_parameter(shape, dtype, name=None, attr=None, is_bias=False, default_
     attr = ParamAttr._to_attr(attr)
     if name is not None and attr is not False and attr.name is None:
         attr = _with_name(attr, name)
-    return make_parameter(attr, shape, dtype, is_bias, default_initializer, unique_name.generate("create_parameter"))
+    return make_parameter(attr, shape, dtype, is_bias, default_initializer,
+                          unique_name.generate("create_parameter"))
 
 
 def _with_name(attr, name):
@@ -125,7 +126,9 @@ def _with_name(attr, name):
 
 
 def rebind(tensor, other):
-    """Lets the handle ``tensor`` stand for ``other``'s value, shape and dtype; who holds the handle sees the change."""
+    """Lets the handle ``tensor`` stand for ``other``'s value, shape and dtype; who holds the handle sees the
+    change.
+    """
     tensor._rebind(other)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Framework room: a reader of pickles that rebuilds arrays and containers and refuses everything else.
 
-A pickle is a program: an unrestricted reader runs whatever the file's author put in. Names outside the table below
-raise ``pickle.UnpicklingError`` before anything of theirs is called.
+A pickle is a program: an unrestricted reader runs whatever the file's author put in. Names outside the table
+below raise ``pickle.UnpicklingError`` before anything of theirs is called.
 """
 import codecs
 import collections
@@ -50,14 +50,17 @@ def _dtype(name, *flags):
 
 
 def _evaluate(text, names):
-    """Old Paddle files write a tensor as the call ``eval('data', {'data': array})``; only that form is known."""
+    """Old Paddle files write a tensor as the call ``eval('data', {'data': array})``;
+    only that form is known.
+    """
     if text == "data" and isinstance(names, dict) and set(names) == {"data"}:
         return names["data"]
     raise pickle.UnpicklingError("the file asks to run Python code, which is refused.")
 
 
 def _encode(text, encoding="utf-8"):
-    return codecs.encode(text, encoding) if encoding in ("latin1", "latin-1", "utf-8", "ascii") else _refuse(encoding)
+    return codecs.encode(text, encoding) if encoding in ("latin1", "latin-1", "utf-8",
+                                                         "ascii") else _refuse(encoding)
 
 
 def _refuse(what):
@@ -65,11 +68,11 @@ def _refuse(what):
 
 
 _ALLOWED = {
-    ("builtins", "tuple"): tuple, ("builtins", "list"): list, ("builtins", "dict"): dict, ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset, ("builtins", "complex"): complex, ("builtins", "slice"): slice,
-    ("builtins", "range"): range, ("builtins", "bytearray"): bytearray, ("builtins", "eval"): _evaluate,
-    ("collections", "OrderedDict"): collections.OrderedDict, ("_codecs", "encode"): _encode,
-    ("numpy", "ndarray"): _ArrayType, ("numpy", "dtype"): _dtype,
+    ("builtins", "tuple"): tuple, ("builtins", "list"): list, ("builtins", "dict"): dict,
+    ("builtins", "set"): set, ("builtins", "frozenset"): frozenset, ("builtins", "complex"): complex,
+    ("builtins", "slice"): slice, ("builtins", "range"): range, ("builtins", "bytearray"): bytearray,
+    ("builtins", "eval"): _evaluate, ("collections", "OrderedDict"): collections.OrderedDict,
+    ("_codecs", "encode"): _encode, ("numpy", "ndarray"): _ArrayType, ("numpy", "dtype"): _dtype,
 }
 for _module in ("numpy.core", "numpy._core"):
     _ALLOWED[(_module + ".multiarray", "_reconstruct")] = _reconstruct
@@ -86,7 +89,8 @@ class RestrictedUnpickler(pickle.Unpickler):
         try:
             return _ALLOWED[(module, name)]
         except KeyError:
-            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which is refused. Hint: save tensors, "
+            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which is refused. Hint: save "
+                                         "tensors, "
                                          "arrays, numbers, text and containers of them only.") from None
 
     def persistent_load(self, pid):

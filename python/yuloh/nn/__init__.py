@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network room: ``paddle.nn``. Layers keep parameters and settings and call functions; functions record ops."""
+"""Network room: ``paddle.nn``. Layers keep parameters and settings and call functions;
+functions record ops.
+"""
 from . import functional, initializer, layer, utils
 from .clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from .layer.activation import *  # noqa: F403
@@ -26,5 +28,6 @@ _TORCH_NAMES.update({f"MaxUnpool{_n}d": f"MaxUnPool{_n}D" for _n in (1, 2, 3)})
 _TORCH_NAMES.update({f"Upsampling{_n}2d": f"Upsampling{_n}2D" for _n in ("Bilinear", "Nearest")})
 globals().update({_alias: globals()[_name] for _alias, _name in _TORCH_NAMES.items()})
 
-__all__ = sorted(_name for _name, _value in globals().items() if _name[0].isupper() and isinstance(_value, type))
+__all__ = sorted(_name for _name, _value in globals().items()
+                 if _name[0].isupper() and isinstance(_value, type))
 del _name

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network room: clipping of gradients.
 
-Norms and factors are tensors of the step's graph; nothing is read on the training path. A norm that is not finite
-would turn every gradient into 0 or NaN, so the optimizer takes ``ClipReport.bad`` as "leave everything as it is" and
-names the parameters after the step ran (trap B39; see ``optimizer/optimizer.py``).
+Norms and factors are tensors of the step's graph; nothing is read on the training path. A norm that is not
+finite would turn every gradient into 0 or NaN, so the optimizer takes ``ClipReport.bad`` as "leave everything
+as it is" and names the parameters after the step ran (trap B39; see ``optimizer/optimizer.py``).
 """
 from ..framework.dtype import dtype_name
 from .layer.state import no_record
@@ -12,7 +12,9 @@ __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 
 
 class ClipReport:
-    """What clipping found: ``bad`` (bool tensor: skip the update), and per parameter its name and squared norm."""
+    """What clipping found: ``bad`` (bool tensor: skip the update), and per parameter its name and squared
+    norm.
+    """
 
     def __init__(self, bad, names, squares):
         self.bad, self.names, self.squares = bad, names, squares
@@ -77,7 +79,8 @@ class ClipGradByValue(ClipGradBase):
 
     def record(self, params_grads):
         import yuloh
-        return [(p, yuloh.clip(g, self.min, self.max) if self._wants(p, g) else g) for p, g in params_grads], None
+        return [(p, yuloh.clip(g, self.min, self.max) if self._wants(p, g) else g) for p,
+                g in params_grads], None
 
 
 class ClipGradByNorm(ClipGradBase):
@@ -97,7 +100,8 @@ class ClipGradByNorm(ClipGradBase):
                 square = _square_sum(g)
                 names.append(p.name)
                 squares.append(square)
-                # max(norm, limit) keeps the factor at 1 below the limit: gradients of 0 stay 0, with no 0 / 0.
+                # max(norm, limit) keeps the factor at 1 below the limit: gradients of 0 stay 0, with no 0 /
+                # 0.
                 g = _scaled(g, self.clip_norm / yuloh.clip(yuloh.sqrt(square), min=self.clip_norm))
             result.append((p, g))
         if not squares:
@@ -132,5 +136,5 @@ class ClipGradByGlobalNorm(ClipGradBase):
         return result, ClipReport(yuloh.logical_not(yuloh.isfinite(total)), names, stacked)
 
 
-GradientClipByValue, GradientClipByNorm, GradientClipByGlobalNorm = (ClipGradByValue, ClipGradByNorm,
-                                                                     ClipGradByGlobalNorm)
+GradientClipByValue, GradientClipByNorm = ClipGradByValue, ClipGradByNorm
+GradientClipByGlobalNorm = ClipGradByGlobalNorm

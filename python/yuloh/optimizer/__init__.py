@@ -6,5 +6,5 @@ from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .sgd import ASGD, SGD, Adadelta, Adagrad, Momentum, RMSProp, Rprop
 
-__all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lamb", "Momentum", "NAdam", "Optimizer",
-           "RAdam", "RMSProp", "Rprop", "SGD", "lr"]
+__all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Lamb", "Momentum", "NAdam",
+           "Optimizer", "RAdam", "RMSProp", "Rprop", "SGD", "lr"]

@@ -23,9 +23,9 @@ class Adam(Optimizer):
     ``amsgrad`` divides by the largest m2 seen. ``lazy_mode`` and ``use_multi_tensor`` change nothing here.
     """
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
-                 grad_clip=None, lazy_mode=False, multi_precision=False, use_multi_tensor=False, amsgrad=False,
-                 name=None):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=None, grad_clip=None, lazy_mode=False, multi_precision=False,
+                 use_multi_tensor=False, amsgrad=False, name=None):
         self._prepare(beta1, beta2, epsilon, amsgrad)
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
                    {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
@@ -43,7 +43,8 @@ class Adam(Optimizer):
             return
         if skip is None:
             m1, m2, power1, power2 = state  # by position: the call of a C function stays a vector call
-            _adam(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"], settings["epsilon"])
+            _adam(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"],
+                  settings["epsilon"])
         else:
             record_update(_adam, (param, grad, *state),
                           (lr, settings["beta1"], settings["beta2"], settings["epsilon"]), skip)
@@ -67,12 +68,13 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled decay: p *= 1 - lr weight_decay before the step.
 
-    ``apply_decay_param_fun(name)`` says which parameters decay, ``lr_ratio(param)`` scales their learning rate.
+    ``apply_decay_param_fun(name)`` says which parameters decay, ``lr_ratio(param)`` scales their learning
+    rate.
     """
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=0.01,
-                 use_lowprecision_moment=False, lr_ratio=None, apply_decay_param_fun=None, grad_clip=None,
-                 lazy_mode=False, multi_precision=False, amsgrad=False, name=None):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=0.01, use_lowprecision_moment=False, lr_ratio=None, apply_decay_param_fun=None,
+                 grad_clip=None, lazy_mode=False, multi_precision=False, amsgrad=False, name=None):
         if not isinstance(weight_decay, (int, float)):
             raise TypeError(f"AdamW: weight_decay must be a float, got {type(weight_decay).__name__}.")
         self._prepare(beta1, beta2, epsilon, amsgrad)
@@ -92,8 +94,8 @@ class AdamW(Adam):
             return
         if skip is None:
             m1, m2, power1, power2 = state
-            _adamw(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"], settings["epsilon"],
-                   decay)
+            _adamw(param, grad, m1, m2, power1, power2, lr, settings["beta1"], settings["beta2"],
+                   settings["epsilon"], decay)
         else:
             record_update(_adamw, (param, grad, *state),
                           (lr, settings["beta1"], settings["beta2"], settings["epsilon"], decay), skip)
@@ -148,8 +150,8 @@ class Adamax(_Composed):
 
     accumulators = (("moment", 0.0, None), ("inf_norm", 0.0, None), ("beta1_pow_acc", "beta1", [1]))
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
-                 grad_clip=None, name=None):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=None, grad_clip=None, name=None):
         _check_betas("Adamax", beta1, beta2, epsilon)
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
                    {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})
@@ -194,11 +196,11 @@ class NAdam(_Composed):
 class RAdam(_Composed):
     """Adam that takes plain momentum steps until the variance of its scaling is known well enough."""
 
-    accumulators = (("beta1_pow", 1.0, None), ("beta2_pow", 1.0, None), ("rho", 0.0, None), ("moment1", 0.0, None),
-                    ("moment2", 0.0, None))
+    accumulators = (("beta1_pow", 1.0, None), ("beta2_pow", 1.0, None), ("rho", 0.0, None),
+                    ("moment1", 0.0, None), ("moment2", 0.0, None))
 
-    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None, weight_decay=None,
-                 grad_clip=None, name=None):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=None, grad_clip=None, name=None):
         _check_betas("RAdam", beta1, beta2, epsilon)
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
                    {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer room: L-BFGS, a quasi-Newton method for small problems.
 
-Unlike the other optimizers it evaluates the loss several times per step, through a closure, and decides by values: it
-reads one number per evaluation. Directions are vectors of all parameters, made by ordinary ops.
+Unlike the other optimizers it evaluates the loss several times per step, through a closure, and decides by
+values: it reads one number per evaluation. Directions are vectors of all parameters, made by ordinary ops.
 """
 import math
 
@@ -14,14 +14,16 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """``step(closure)`` minimises; ``closure`` clears the gradients, computes the loss, calls backward, returns it.
+    """``step(closure)`` minimises; ``closure`` clears the gradients, computes the loss, calls backward,
+    returns it.
 
-    ``history_size`` pairs of (step, change of gradient) approximate the inverse Hessian. ``line_search_fn`` is None
-    (steps of ``learning_rate``) or 'strong_wolfe'.
+    ``history_size`` pairs of (step, change of gradient) approximate the inverse Hessian. ``line_search_fn``
+    is None (steps of ``learning_rate``) or 'strong_wolfe'.
     """
 
-    def __init__(self, learning_rate=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-07, tolerance_change=1e-09,
-                 history_size=100, line_search_fn=None, parameters=None, weight_decay=None, grad_clip=None, name=None):
+    def __init__(self, learning_rate=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-07,
+                 tolerance_change=1e-09, history_size=100, line_search_fn=None, parameters=None,
+                 weight_decay=None, grad_clip=None, name=None):
         if line_search_fn not in (None, "strong_wolfe"):
             raise ValueError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {line_search_fn!r}.")
         self._init(learning_rate, parameters, weight_decay, grad_clip, name)
@@ -29,7 +31,8 @@ class LBFGS(Optimizer):
         self.max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
         self.history_size, self.line_search_fn = history_size, line_search_fn
-        self._history = {"steps": [], "changes": [], "direction": None, "rate": None, "grad": None, "iterations": 0}
+        self._history = {"steps": [], "changes": [], "direction": None, "rate": None, "grad": None,
+                         "iterations": 0}
 
     def state_dict(self):
         """What the next step continues from."""
@@ -41,7 +44,7 @@ class LBFGS(Optimizer):
 
     load_state_dict = set_state_dict
 
-    # ---- vectors of all parameters ------------------------------------------------------------------------------
+    # ---- vectors of all parameters -------------------------------------------------------------------------
     def _vector(self, tensors):
         import yuloh
         return yuloh.concat([t.detach().reshape([-1]) for t in tensors], axis=0)
@@ -64,7 +67,7 @@ class LBFGS(Optimizer):
             grad = self._gradient()
             return loss, grad, float(yuloh.sum(grad * direction))
 
-    # ---- one call -----------------------------------------------------------------------------------------------
+    # ---- one call ------------------------------------------------------------------------------------------
     def step(self, closure):
         """Up to ``max_iter`` iterations; returns the loss of the first evaluation."""
         import yuloh
@@ -131,9 +134,11 @@ class LBFGS(Optimizer):
             q = q + step * (share - yuloh.sum(change * q) * inverse)
         return q
 
-    # ---- line search --------------------------------------------------------------------------------------------
+    # ---- line search ---------------------------------------------------------------------------------------
     def _search(self, closure, start, direction, rate, loss, grad, slope, c1=1e-4, c2=0.9, limit=25):
-        """(rate, loss, gradient, evaluations) at which both strong Wolfe conditions hold, or the best point seen."""
+        """(rate, loss, gradient, evaluations) at which both strong Wolfe conditions hold, or the best point
+        seen.
+        """
         lower = (0.0, loss, grad, slope)
         previous, used, bracket = lower, 0, None
         for number in range(limit):

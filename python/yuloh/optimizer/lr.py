@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer room: learning-rate schedules, plain Python arithmetic on floats.
 
-A scheduler counts epochs (or steps, as the caller likes): ``step()`` moves on, calling it gives the current rate. The
-optimizer passes that float to its ops, where it is an input of the plan.
+A scheduler counts epochs (or steps, as the caller likes): ``step()`` moves on, calling it gives the current
+rate. The optimizer passes that float to its ops, where it is an input of the plan.
 """
 import math
 import warnings
 
-__all__ = ["CosineAnnealingDecay", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialDecay", "InverseTimeDecay",
-           "LRScheduler", "LambdaDecay", "LinearLR", "LinearWarmup", "MultiStepDecay", "MultiplicativeDecay",
-           "NaturalExpDecay", "NoamDecay", "OneCycleLR", "PiecewiseDecay", "PolynomialDecay", "ReduceOnPlateau",
-           "StepDecay"]
+__all__ = ["CosineAnnealingDecay", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialDecay",
+           "InverseTimeDecay", "LRScheduler", "LambdaDecay", "LinearLR", "LinearWarmup", "MultiStepDecay",
+           "MultiplicativeDecay", "NaturalExpDecay", "NoamDecay", "OneCycleLR", "PiecewiseDecay",
+           "PolynomialDecay", "ReduceOnPlateau", "StepDecay"]
 
 
 def _need(condition, text):
@@ -23,8 +23,10 @@ class LRScheduler:
 
     def __init__(self, learning_rate=0.1, last_epoch=-1, verbose=False):
         if not isinstance(learning_rate, (float, int)):
-            raise TypeError(f"{type(self).__name__}: learning_rate must be a float, got {type(learning_rate).__name__}.")
-        _need(learning_rate >= 0, f"{type(self).__name__}: learning_rate must be at least 0, got {learning_rate}.")
+            raise TypeError(f"{type(self).__name__}: learning_rate must be a float, got "
+                            f"{type(learning_rate).__name__}.")
+        _need(learning_rate >= 0,
+              f"{type(self).__name__}: learning_rate must be at least 0, got {learning_rate}.")
         self.base_lr = float(learning_rate)
         self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
@@ -43,7 +45,8 @@ class LRScheduler:
             self.last_lr = self.get_lr()
         else:
             self.last_epoch = epoch
-            self.last_lr = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+            closed = getattr(self, "_get_closed_form_lr", None)
+            self.last_lr = self.get_lr() if closed is None else closed()
         if self.verbose:
             print(f"Epoch {self.last_epoch}: {type(self).__name__} set learning rate to {self.last_lr}.")
 
@@ -68,7 +71,7 @@ class LRScheduler:
                 raise RuntimeError(f"{type(self).__name__}: the state dict has no {key!r}.")
             self.__dict__[key] = state_dict[key]
         if len(state_dict) > len(self.keys):
-            warnings.warn(f"{type(self).__name__}: the state dict has more entries than this scheduler keeps.",
+            warnings.warn(f"{type(self).__name__}: the state dict has entries that this scheduler lacks.",
                           stacklevel=2)
 
     set_dict = set_state_dict
@@ -94,7 +97,8 @@ class PiecewiseDecay(LRScheduler):
     def __init__(self, boundaries, values, last_epoch=-1, verbose=False):
         _need(len(boundaries) > 0, "PiecewiseDecay: boundaries must not be empty.")
         _need(len(values) > len(boundaries),
-              f"PiecewiseDecay: one more value than boundaries is needed, got {len(values)} and {len(boundaries)}.")
+              f"PiecewiseDecay: one more value than boundaries is needed, got {len(values)} and "
+              f"{len(boundaries)}.")
         self.boundaries, self.values = boundaries, values
         super().__init__(last_epoch=last_epoch, verbose=verbose)
 
@@ -129,9 +133,12 @@ class InverseTimeDecay(LRScheduler):
 
 
 class PolynomialDecay(LRScheduler):
-    """From lr to ``end_lr`` over ``decay_steps`` along (1 - t)^power; ``cycle`` starts again, over more steps."""
+    """From lr to ``end_lr`` over ``decay_steps`` along (1 - t)^power; ``cycle`` starts again, over more
+    steps.
+    """
 
-    def __init__(self, learning_rate, decay_steps, end_lr=0.0001, power=1.0, cycle=False, last_epoch=-1, verbose=False):
+    def __init__(self, learning_rate, decay_steps, end_lr=0.0001, power=1.0, cycle=False, last_epoch=-1,
+                 verbose=False):
         _need(isinstance(decay_steps, int) and decay_steps > 0,
               f"PolynomialDecay: decay_steps must be a positive int, got {decay_steps!r}.")
         _need(power > 0.0, f"PolynomialDecay: power must be positive, got {power}.")
@@ -141,14 +148,17 @@ class PolynomialDecay(LRScheduler):
     def get_lr(self):
         steps, epoch = self.decay_steps, self.last_epoch
         if self.cycle:
-            steps = self.decay_steps * (1 if epoch == 0 else math.ceil(float(epoch) / float(self.decay_steps)))
+            steps = self.decay_steps * (1 if epoch == 0
+                                        else math.ceil(float(epoch) / float(self.decay_steps)))
         else:
             epoch = min(epoch, self.decay_steps)
         return (self.base_lr - self.end_lr) * (1 - float(epoch) / float(steps)) ** self.power + self.end_lr
 
 
 class LinearWarmup(LRScheduler):
-    """From ``start_lr`` to ``end_lr`` in ``warmup_steps``, then ``learning_rate`` (a float or a scheduler)."""
+    """From ``start_lr`` to ``end_lr`` in ``warmup_steps``, then ``learning_rate`` (a float or a
+    scheduler).
+    """
 
     def __init__(self, learning_rate, warmup_steps, start_lr, end_lr, last_epoch=-1, verbose=False):
         if not isinstance(learning_rate, (float, int, LRScheduler)):
@@ -157,7 +167,8 @@ class LinearWarmup(LRScheduler):
         _need(isinstance(warmup_steps, int) and warmup_steps > 0,
               f"LinearWarmup: warmup_steps must be a positive int, got {warmup_steps!r}.")
         _need(end_lr > start_lr, f"LinearWarmup: end_lr must exceed start_lr, got {end_lr} and {start_lr}.")
-        self.learning_rate, self.warmup_steps, self.start_lr, self.end_lr = learning_rate, warmup_steps, start_lr, end_lr
+        self.learning_rate, self.warmup_steps = learning_rate, warmup_steps
+        self.start_lr, self.end_lr = start_lr, end_lr
         super().__init__(start_lr, last_epoch, verbose)
 
     def state_dict(self):
@@ -178,7 +189,8 @@ class LinearWarmup(LRScheduler):
 
     def get_lr(self):
         if self.last_epoch < self.warmup_steps:
-            return (self.end_lr - self.start_lr) * float(self.last_epoch) / float(self.warmup_steps) + self.start_lr
+            rise = (self.end_lr - self.start_lr) * float(self.last_epoch)
+            return rise / float(self.warmup_steps) + self.start_lr
         if isinstance(self.learning_rate, LRScheduler):
             self.learning_rate.step(self.last_epoch - self.warmup_steps)
             return self.learning_rate()
@@ -252,17 +264,20 @@ class MultiplicativeDecay(LambdaDecay):
 
 
 class ReduceOnPlateau(LRScheduler):
-    """Multiplies the rate by ``factor`` when ``step(metrics)`` saw no better metric for ``patience`` calls."""
+    """Multiplies the rate by ``factor`` when ``step(metrics)`` saw no better metric for ``patience``
+    calls.
+    """
 
-    def __init__(self, learning_rate, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
-                 cooldown=0, min_lr=0, epsilon=1e-8, verbose=False):
+    def __init__(self, learning_rate, mode="min", factor=0.1, patience=10, threshold=1e-4,
+                 threshold_mode="rel", cooldown=0, min_lr=0, epsilon=1e-8, verbose=False):
         mode, threshold_mode = mode.lower(), threshold_mode.lower()
         _need(mode in ("min", "max"), f"ReduceOnPlateau: mode must be 'min' or 'max', got {mode!r}.")
         _need(factor < 1.0, f"ReduceOnPlateau: factor must be less than 1, got {factor}.")
         _need(threshold_mode in ("rel", "abs"),
               f"ReduceOnPlateau: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}.")
         if not isinstance(learning_rate, (float, int)):
-            raise TypeError(f"ReduceOnPlateau: learning_rate must be a float, got {type(learning_rate).__name__}.")
+            raise TypeError("ReduceOnPlateau: learning_rate must be a float, got "
+                            f"{type(learning_rate).__name__}.")
         self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.cooldown, self.min_lr, self.epsilon, self.verbose = cooldown, min_lr, epsilon, verbose
@@ -285,7 +300,8 @@ class ReduceOnPlateau(LRScheduler):
             _need(metrics.size == 1, f"ReduceOnPlateau: metrics must hold one number, got {metrics.size}.")
             metrics = metrics.reshape(-1)[0].item()
         elif not isinstance(metrics, (int, float)):
-            raise TypeError(f"ReduceOnPlateau: metrics must be a number or a tensor, got {type(metrics).__name__}.")
+            raise TypeError("ReduceOnPlateau: metrics must be a number or a tensor, got "
+                            f"{type(metrics).__name__}.")
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
@@ -336,7 +352,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half cosines from lr to ``eta_min``; the first takes T_0 epochs, each next one T_mult times as long."""
 
     def __init__(self, learning_rate, T_0, T_mult=1, eta_min=0, last_epoch=-1, verbose=False):
-        _need(isinstance(T_0, int) and T_0 > 0, f"CosineAnnealingWarmRestarts: T_0 must be a positive int, got {T_0}.")
+        _need(isinstance(T_0, int) and T_0 > 0,
+              f"CosineAnnealingWarmRestarts: T_0 must be a positive int, got {T_0}.")
         _need(isinstance(T_mult, int) and T_mult >= 1,
               f"CosineAnnealingWarmRestarts: T_mult must be an int of at least 1, got {T_mult}.")
         self.T_0, self.T_i, self.T_mult = T_0, T_0, T_mult
@@ -344,7 +361,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
-        return self.eta_min + (self.base_lr - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        return self.eta_min + (self.base_lr - self.eta_min) * height / 2
 
     def step(self, epoch=None):
         """Moves on by one, or to ``epoch`` (which may be a fraction)."""
@@ -362,7 +380,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.last_epoch = math.floor(epoch)
         self.last_lr = self.get_lr()
         if self.verbose:
-            print(f"Epoch {self.last_epoch}: CosineAnnealingWarmRestarts set learning rate to {self.last_lr}.")
+            print(f"Epoch {self.last_epoch}: {type(self).__name__} set learning rate to {self.last_lr}.")
 
     def _place(self, epoch):
         if epoch < self.T_0:
@@ -378,8 +396,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class LinearLR(LRScheduler):
     """lr times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_steps``."""
 
-    def __init__(self, learning_rate, total_steps, start_factor=1.0 / 3, end_factor=1.0, last_epoch=-1, verbose=False):
-        _need(0 < start_factor <= 1.0, f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}.")
+    def __init__(self, learning_rate, total_steps, start_factor=1.0 / 3, end_factor=1.0, last_epoch=-1,
+                 verbose=False):
+        _need(0 < start_factor <= 1.0,
+              f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}.")
         _need(0 <= end_factor <= 1.0, f"LinearLR: end_factor must be from 0 to 1, got {end_factor}.")
         _need(total_steps > 0, f"LinearLR: total_steps must be positive, got {total_steps}.")
         self.total_steps, self.start_factor, self.end_factor = total_steps, start_factor, end_factor
@@ -402,10 +422,12 @@ class LinearLR(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up to ``max_learning_rate`` and down to almost nothing in ``total_steps``, in two or three phases."""
 
-    def __init__(self, max_learning_rate, total_steps, divide_factor=25.0, end_learning_rate=0.0001, phase_pct=0.3,
-                 anneal_strategy="cos", three_phase=False, last_epoch=-1, verbose=False):
-        _need(max_learning_rate >= 0, f"OneCycleLR: max_learning_rate must be at least 0, got {max_learning_rate}.")
-        _need(end_learning_rate >= 0, f"OneCycleLR: end_learning_rate must be at least 0, got {end_learning_rate}.")
+    def __init__(self, max_learning_rate, total_steps, divide_factor=25.0, end_learning_rate=0.0001,
+                 phase_pct=0.3, anneal_strategy="cos", three_phase=False, last_epoch=-1, verbose=False):
+        _need(max_learning_rate >= 0,
+              f"OneCycleLR: max_learning_rate must be at least 0, got {max_learning_rate}.")
+        _need(end_learning_rate >= 0,
+              f"OneCycleLR: end_learning_rate must be at least 0, got {end_learning_rate}.")
         _need(isinstance(total_steps, int) and total_steps > 0,
               f"OneCycleLR: total_steps must be a positive int, got {total_steps!r}.")
         _need(0 <= phase_pct <= 1, f"OneCycleLR: phase_pct must be from 0 to 1, got {phase_pct}.")
@@ -417,8 +439,8 @@ class OneCycleLR(LRScheduler):
             _need(phase_pct < 0.5 and int(phase_pct * total_steps) > 0,
                   f"OneCycleLR: with three_phase, phase_pct must be below 0.5, got {phase_pct}.")
             # Phases end one step before the next begins, hence the -1 and -2.
-            self._step_config = [0, phase_pct * total_steps - 1, 2 * phase_pct * total_steps - 2, total_steps - 1,
-                                 total_steps - 1]
+            self._step_config = [0, phase_pct * total_steps - 1, 2 * phase_pct * total_steps - 2,
+                                 total_steps - 1, total_steps - 1]
             self._lr_config = [first, max_learning_rate, first, end_learning_rate]
         else:
             self._step_config = [0, phase_pct * total_steps - 1, total_steps - 1, total_steps - 1]
@@ -432,7 +454,8 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self):
         now = self.last_epoch
-        _need(now <= self.total_steps, f"OneCycleLR: stepped {now} times, but there are {self.total_steps} steps.")
+        _need(now <= self.total_steps,
+              f"OneCycleLR: stepped {now} times, but there are {self.total_steps} steps.")
         for number, (end, following) in enumerate(zip(self._step_config[1:], self._step_config[2:])):
             if now <= end or number == len(self._lr_config) - 2:
                 start = self._step_config[number]
@@ -442,11 +465,15 @@ class OneCycleLR(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    """Up and down between two rates; the height of a cycle may shrink ('triangular2', 'exp_range', ``scale_fn``)."""
+    """Up and down between two rates; the height of a cycle may shrink ('triangular2', 'exp_range',
+    ``scale_fn``).
+    """
 
-    def __init__(self, base_learning_rate, max_learning_rate, step_size_up, step_size_down=None, mode="triangular",
-                 exp_gamma=1.0, scale_fn=None, scale_mode="cycle", last_epoch=-1, verbose=False):
-        for what, value in (("base_learning_rate", base_learning_rate), ("max_learning_rate", max_learning_rate)):
+    def __init__(self, base_learning_rate, max_learning_rate, step_size_up, step_size_down=None,
+                 mode="triangular", exp_gamma=1.0, scale_fn=None, scale_mode="cycle", last_epoch=-1,
+                 verbose=False):
+        for what, value in (("base_learning_rate", base_learning_rate),
+                            ("max_learning_rate", max_learning_rate)):
             if not isinstance(value, (float, int)):
                 raise TypeError(f"CyclicLR: {what} must be a float, got {type(value).__name__}.")
             _need(value >= 0, f"CyclicLR: {what} must be at least 0, got {value}.")
@@ -474,6 +501,7 @@ class CyclicLR(LRScheduler):
         iterations = self.last_epoch
         cycle = 1 + iterations // self.cycle_size
         place = 1.0 + iterations / self.cycle_size - cycle
-        share = place / self.step_up_pct if place <= self.step_up_pct else (1 - place) / (1 - self.step_up_pct)
+        rising = place <= self.step_up_pct
+        share = place / self.step_up_pct if rising else (1 - place) / (1 - self.step_up_pct)
         height = self.amplitude * share
         return self.base_lr + height * self.scale_fn(cycle if self.scale_mode == "cycle" else iterations)

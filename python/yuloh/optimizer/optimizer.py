@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer room: the base class.
 
-``step()`` records one in-place op per parameter and closes the step's graph; it runs nothing. The learning rate and
-other settings go in as Python floats, which the core makes inputs of the plan: changing them recompiles nothing.
+``step()`` records one in-place op per parameter and closes the step's graph; it runs nothing. The learning
+rate and other settings go in as Python floats, which the core makes inputs of the plan: changing them
+recompiles nothing.
 
-Steps that must not happen (a loss scaler found inf, a clipped norm is not finite) are not branches: a bool tensor
-``skip`` goes into every update op, which then keeps the old values. After the step ran (``clear_grad`` or the next
-``step``, when reading the flag costs no run of its own) a skip caused by clipping is reported with the names of the
-parameters.
+Steps that must not happen (a loss scaler found inf, a clipped norm is not finite) are not branches: a bool
+tensor ``skip`` goes into every update op, which then keeps the old values. After the step ran (``clear_grad``
+or the next ``step``, when reading the flag costs no run of its own) a skip caused by clipping is reported
+with the names of the parameters.
 """
 import warnings
 from collections import OrderedDict
@@ -32,7 +33,8 @@ def _decay(weight_decay, who):
         return weight_decay
     if isinstance(weight_decay, (int, float)):
         return L2Decay(float(weight_decay))
-    raise TypeError(f"{who}: weight_decay must be a float, a regularizer or None, got {type(weight_decay).__name__}.")
+    raise TypeError(f"{who}: weight_decay must be a float, a regularizer or None, got "
+                    f"{type(weight_decay).__name__}.")
 
 
 class Group:
@@ -41,24 +43,27 @@ class Group:
     __slots__ = ("clip", "decay", "lr_factor", "params", "settings")
 
     def __init__(self, params, lr_factor, decay, clip, settings):
-        self.params, self.lr_factor, self.decay, self.clip, self.settings = params, lr_factor, decay, clip, settings
+        self.params, self.lr_factor = params, lr_factor
+        self.decay, self.clip, self.settings = decay, clip, settings
 
 
 class Optimizer:
     """Base class. A subclass names its accumulators and gives ``_update``.
 
-    ``parameters`` is a list of Parameters, or of dicts {'params': [...], 'learning_rate': factor, ...} whose other
-    keys override the optimizer's settings for the group. ``weight_decay`` is a float (L2) or a regularizer;
-    a parameter's own regularizer comes before it.
+    ``parameters`` is a list of Parameters, or of dicts {'params': [...], 'learning_rate': factor, ...} whose
+    other keys override the optimizer's settings for the group. ``weight_decay`` is a float (L2) or a
+    regularizer; a parameter's own regularizer comes before it.
     """
 
-    # (name in saved files, first value or the name of the setting that is it, shape: None for the parameter's)
+    # (name in saved files, first value or the name of the setting that is it, shape: None for the
+    # parameter's)
     accumulators = ()
 
     def __init__(self, learning_rate, parameters=None, weight_decay=None, grad_clip=None, name=None):
         self._init(learning_rate, parameters, weight_decay, grad_clip, name)
 
-    def _init(self, learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=False, settings=None):
+    def _init(self, learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=False,
+              settings=None):
         who = type(self).__name__
         if not isinstance(learning_rate, (int, float, LRScheduler)):
             raise TypeError(f"{who}: learning_rate must be a float or an LRScheduler, "
@@ -66,9 +71,11 @@ class Optimizer:
         if parameters is None:
             raise ValueError(f"{who}: parameters must be given. Hint: parameters=model.parameters().")
         if isinstance(parameters, (_core.Tensor, dict, str)):
-            raise TypeError(f"{who}: parameters must be a list of Parameters, got {type(parameters).__name__}.")
+            raise TypeError(f"{who}: parameters must be a list of Parameters, got "
+                            f"{type(parameters).__name__}.")
         self._name = name
-        self._learning_rate = learning_rate if isinstance(learning_rate, LRScheduler) else float(learning_rate)
+        scheduled = isinstance(learning_rate, LRScheduler)
+        self._learning_rate = learning_rate if scheduled else float(learning_rate)
         self._grad_clip = grad_clip
         self.regularization = _decay(weight_decay, who)
         self._multi_precision = bool(multi_precision)
@@ -81,12 +88,12 @@ class Optimizer:
                 self._add_param_group(group)
         else:
             self._add_param_group({"params": parameters})
-        self._states = {}          # id(param) -> tuple of accumulator tensors, in the order of ``accumulators``
+        self._states = {}          # id(param) -> tuple of accumulators, in the order of ``accumulators``
         self._masters = {}         # id(param) -> float32 twin of a half-precision parameter
         self._skip_update = None   # bool tensor set by GradScaler for one step
         self._report = None        # ClipReport of a step that has not been looked at
 
-    # ---- parameters ---------------------------------------------------------------------------------------------
+    # ---- parameters ----------------------------------------------------------------------------------------
     def _add_param_group(self, group):
         """Adds parameters with settings of their own."""
         who = type(self).__name__
@@ -115,7 +122,7 @@ class Optimizer:
         return self._parameter_list if len(self._groups) == 1 else [
             {"params": g.params, "learning_rate": g.lr_factor, **g.settings} for g in self._groups]
 
-    # ---- learning rate ------------------------------------------------------------------------------------------
+    # ---- learning rate -------------------------------------------------------------------------------------
     def get_lr(self):
         """The learning rate of the next step, a float."""
         rate = self._learning_rate
@@ -126,7 +133,8 @@ class Optimizer:
         if not isinstance(value, (int, float)):
             raise TypeError(f"set_lr: value must be a float, got {type(value).__name__}.")
         if isinstance(self._learning_rate, LRScheduler):
-            raise RuntimeError("set_lr: the learning rate is set by a scheduler. Hint: set_lr_scheduler replaces it.")
+            raise RuntimeError("set_lr: the learning rate is set by a scheduler. Hint: set_lr_scheduler "
+                               "replaces it.")
         self._learning_rate = float(value)
 
     def set_lr_scheduler(self, scheduler):
@@ -135,7 +143,7 @@ class Optimizer:
             raise TypeError(f"set_lr_scheduler: expected an LRScheduler, got {type(scheduler).__name__}.")
         self._learning_rate = scheduler
 
-    # ---- the step -----------------------------------------------------------------------------------------------
+    # ---- the step ------------------------------------------------------------------------------------------
     def step(self):
         """Records the update of every parameter that has a gradient, and closes the step."""
         if self._report is not None:
@@ -196,7 +204,7 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__}: _update is not defined.")
 
-    # ---- accumulators -------------------------------------------------------------------------------------------
+    # ---- accumulators --------------------------------------------------------------------------------------
     def _accumulators(self, param):
         """(name, first value, shape) of each accumulator of ``param``."""
         return self.accumulators
@@ -213,7 +221,8 @@ class Optimizer:
             if given is not None and name in given:
                 tensor = given[name]
             else:
-                # beta powers are kept in float32 whatever the parameter's dtype: 0.999 has no half-precision twin.
+                # beta powers are kept in float32 whatever the parameter's dtype: 0.999 has no half-precision
+                # twin.
                 kind = "float32" if shape is not None and half else dtype
                 tensor = yuloh.full(list(p.shape) if shape is None else shape, value, dtype=kind)
             tensor.name = unique_name.generate(f"{p.name}_{name}")
@@ -226,9 +235,11 @@ class Optimizer:
             self._masters[id(p)] = twin
         return state
 
-    # ---- around the step ----------------------------------------------------------------------------------------
+    # ---- around the step -----------------------------------------------------------------------------------
     def clear_grad(self, set_to_zero=True):
-        """Drops the gradients, then runs what is pending. ``set_to_zero`` changes nothing: a dropped gradient is 0."""
+        """Drops the gradients, then runs what is pending. ``set_to_zero`` changes nothing: a dropped gradient
+        is 0.
+        """
         for p in self._parameter_list:
             p.grad = None
         _core.run_pending()
@@ -245,9 +256,10 @@ class Optimizer:
         """Says which parameters had no finite gradient norm in the last step, if it was skipped for that."""
         report, self._report = self._report, None
         if bool(report.bad):
-            warnings.warn(f"{type(self).__name__}: the step was skipped for all parameters: {report.message()}. "
-                          "Hint: look at the loss, lower the learning rate, or use amp.GradScaler in mixed precision.",
-                          RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: the step was skipped for all parameters: "
+                          f"{report.message()}. "
+                          "Hint: look at the loss, lower the learning rate, or use amp.GradScaler in mixed "
+                          "precision.", RuntimeWarning, stacklevel=3)
 
     def backward(self, loss, startup_program=None, parameters=None, no_grad_set=None, callbacks=None):
         """(parameter, gradient) pairs; the gradients are those of ``loss.backward()``, called before."""
@@ -280,7 +292,7 @@ class Optimizer:
             result.append((p, g if g is None or own is None else g + own.term(p)))
         return result
 
-    # ---- state --------------------------------------------------------------------------------------------------
+    # ---- state ---------------------------------------------------------------------------------------------
     def state_dict(self):
         """Accumulators by Paddle's names, 'master_weights' and 'LR_Scheduler' where there are any."""
         result = OrderedDict()
@@ -290,8 +302,8 @@ class Optimizer:
                 if place < len(state):
                     result[state[place].name] = state[place]
         if self._masters:
-            result["master_weights"] = OrderedDict((p.name, self._masters[id(p)]) for p in self._parameter_list
-                                                   if id(p) in self._masters)
+            result["master_weights"] = OrderedDict((p.name, self._masters[id(p)])
+                                                   for p in self._parameter_list if id(p) in self._masters)
         if isinstance(self._learning_rate, LRScheduler):
             result["LR_Scheduler"] = self._learning_rate.state_dict()
         return dict(result)
@@ -330,7 +342,7 @@ class Optimizer:
         return [tensor.name for state in self._states.values() for tensor in state]
 
 
-# ---- helpers of the subclasses ----------------------------------------------------------------------------------
+# ---- helpers of the subclasses -----------------------------------------------------------------------------
 _no_skip_argument = set()
 
 
@@ -343,7 +355,8 @@ def record_update(op, tensors, arguments, skip):
             return op(*tensors, *arguments, skip_update=skip)
         except TypeError:
             _no_skip_argument.add(op)
-    changing = [t for number, t in enumerate(tensors) if number != 1]  # the gradient stands second and is only read
+    # The gradient stands second and is only read.
+    changing = [t for number, t in enumerate(tensors) if number != 1]
     before = [t.detach().clone() for t in changing]
     op(*tensors, *arguments)
     for tensor, old in zip(changing, before):

@@ -11,8 +11,8 @@ _sgd, _momentum, _rmsprop = _core.ops.sgd_, _core.ops.momentum_, _core.ops.rmspr
 class SGD(Optimizer):
     """p -= lr g."""
 
-    def __init__(self, learning_rate=0.001, parameters=None, weight_decay=None, grad_clip=None, multi_precision=False,
-                 name=None):
+    def __init__(self, learning_rate=0.001, parameters=None, weight_decay=None, grad_clip=None,
+                 multi_precision=False, name=None):
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision)
 
     def _update(self, param, grad, state, lr, settings, skip, original):
@@ -27,8 +27,9 @@ class Momentum(Optimizer):
 
     accumulators = (("velocity", 0.0, None),)
 
-    def __init__(self, learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov=False, weight_decay=None,
-                 grad_clip=None, multi_precision=False, rescale_grad=1.0, use_multi_tensor=False, name=None):
+    def __init__(self, learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov=False,
+                 weight_decay=None, grad_clip=None, multi_precision=False, rescale_grad=1.0,
+                 use_multi_tensor=False, name=None):
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision,
                    {"momentum": momentum, "use_nesterov": bool(use_nesterov), "rescale_grad": rescale_grad})
 
@@ -43,7 +44,9 @@ class Momentum(Optimizer):
 
 
 class RMSProp(Optimizer):
-    """v = rho v + (1 - rho) g^2; m = momentum m + lr g / sqrt(v + epsilon); p -= m. ``centered`` subtracts mean(g)^2."""
+    """v = rho v + (1 - rho) g^2; m = momentum m + lr g / sqrt(v + epsilon); p -= m. ``centered`` subtracts
+    mean(g)^2.
+    """
 
     accumulators = (("momentum", 0.0, None), ("mean_square", 0.0, None), ("mean_grad", 0.0, None))
 
@@ -57,8 +60,8 @@ class RMSProp(Optimizer):
 
     def _update(self, param, grad, state, lr, settings, skip, original):
         moment, mean_square, mean_grad = state
-        record_update(_rmsprop, (param, grad, mean_square, moment, mean_grad),
-                      (lr, settings["rho"], settings["epsilon"], settings["momentum"], settings["centered"]), skip)
+        numbers = (lr, *(settings[key] for key in ("rho", "epsilon", "momentum", "centered")))
+        record_update(_rmsprop, (param, grad, mean_square, moment, mean_grad), numbers, skip)
 
 
 class _Composed(Optimizer):
@@ -75,8 +78,8 @@ class _Composed(Optimizer):
 class Adagrad(_Composed):
     """s += g^2; p -= lr g / (sqrt(s) + epsilon)."""
 
-    def __init__(self, learning_rate, epsilon=1e-6, parameters=None, weight_decay=None, grad_clip=None, name=None,
-                 initial_accumulator_value=0.0):
+    def __init__(self, learning_rate, epsilon=1e-6, parameters=None, weight_decay=None, grad_clip=None,
+                 name=None, initial_accumulator_value=0.0):
         self.accumulators = (("moment", initial_accumulator_value, None),)
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, False, {"epsilon": epsilon})
 
@@ -91,8 +94,8 @@ class Adadelta(_Composed):
 
     accumulators = (("_avg_squared_grad", 0.0, None), ("_avg_squared_update", 0.0, None))
 
-    def __init__(self, learning_rate=0.001, epsilon=1e-6, rho=0.95, parameters=None, weight_decay=None, grad_clip=None,
-                 name=None):
+    def __init__(self, learning_rate=0.001, epsilon=1e-6, rho=0.95, parameters=None, weight_decay=None,
+                 grad_clip=None, name=None):
         self._init(learning_rate, parameters, weight_decay, grad_clip, name, False,
                    {"epsilon": epsilon, "rho": rho})
 
@@ -105,7 +108,9 @@ class Adadelta(_Composed):
 
 
 class ASGD(_Composed):
-    """Stochastic average gradient: p -= lr d / min(steps, batch_num), d the sum of the last gradient of each batch."""
+    """Stochastic average gradient: p -= lr d / min(steps, batch_num), d the sum of the last gradient of each
+    batch.
+    """
 
     def __init__(self, learning_rate=0.001, batch_num=1, parameters=None, weight_decay=None, grad_clip=None,
                  multi_precision=False, name=None):
@@ -132,7 +137,9 @@ class ASGD(_Composed):
 
 
 class Rprop(_Composed):
-    """Steps of an own size per element, which grows while the gradient keeps its sign and shrinks when it flips."""
+    """Steps of an own size per element, which grows while the gradient keeps its sign and shrinks when it
+    flips.
+    """
 
     def __init__(self, learning_rate=0.001, learning_rate_range=(1e-5, 50), parameters=None, etas=(0.5, 1.2),
                  grad_clip=None, multi_precision=False, name=None):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer room: finding which saved accumulator belongs to which parameter.
 
-Files name accumulators ``<parameter name>_<accumulator>_<count>``, and parameter names depend on how many layers the
-process had made before. So names are tried first, and then positions: the order of parameters is that of the model.
+Files name accumulators ``<parameter name>_<accumulator>_<count>``, and parameter names depend on how many
+layers the process had made before. So names are tried first, and then positions: the order of parameters is
+that of the model.
 """
 import re
 
@@ -49,7 +50,9 @@ def _wanted_shape(optimizer, p, kind):
 
 
 def _align(optimizer, names, shapes):
-    """{saved parameter name: own parameter} by position; saved parameters may be fewer (some never had gradients)."""
+    """{saved parameter name: own parameter} by position; saved parameters may be fewer (some never had
+    gradients).
+    """
     result, own = {}, iter([p for p in optimizer._parameter_list if not p.stop_gradient])
     for name in names:
         for p in own:
@@ -57,8 +60,10 @@ def _align(optimizer, names, shapes):
                 result[name] = p
                 break
         else:
-            raise ValueError(f"set_state_dict: no parameter fits the saved state of {name}, got shape {shapes[name]}; "
-                             f"the parameters are {[(q.name, list(q.shape)) for q in optimizer._parameter_list][:8]}.")
+            raise ValueError(f"set_state_dict: no parameter fits the saved state of {name}, got shape "
+                             f"{shapes[name]}; "
+                             "the parameters are "
+                             f"{[(q.name, list(q.shape)) for q in optimizer._parameter_list][:8]}.")
     return result
 
 
@@ -92,7 +97,7 @@ def match(optimizer, state_dict):
                 continue
             wanted = _wanted_shape(optimizer, p, kind)
             if _shape(value) != wanted:
-                raise ValueError(f"set_state_dict: {kind} of {p.name} does not fit, got shape {_shape(value)}; "
-                                 f"expected {wanted}.")
+                raise ValueError(f"set_state_dict: {kind} of {p.name} does not fit, got shape "
+                                 f"{_shape(value)}; " f"expected {wanted}.")
             found.setdefault(id(p), {})[kind] = value
     return found, {id(owner[name]): value for name, value in masters.items() if name in owner}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional room: ``paddle.nn.functional``.
 
-Most names come straight from the core's op table with their signatures. The modules here hold only what a schema
-cannot say: padding given as a word or as pairs (``conv.py``, ``pooling.py``, ``norm.py``, ``common.py``), and
-functions made of other functions (``composed.py``, ``resize.py``, ``attention.py``, ``special.py``), which step back
-where the table has a row of that name.
+Most names come straight from the core's op table with their signatures. The modules here hold only what a
+schema cannot say: padding given as a word or as pairs (``conv.py``, ``pooling.py``, ``norm.py``,
+``common.py``), and functions made of other functions (``composed.py``, ``resize.py``, ``attention.py``,
+``special.py``), which step back where the table has a row of that name.
 """
 from ... import _core
 

@@ -10,21 +10,12 @@ __all__ = ["scaled_dot_product_attention"]
 _LOWEST = -3.0e38  # below every score, and still finite: exp of it minus any maximum is 0, never NaN
 
 
-def scaled_dot_product_attention(query,
-                                 key,
-                                 value,
-                                 attn_mask=None,
-                                 dropout_p=0.0,
-                                 is_causal=False,
-                                 training=True,
-                                 backend=None,
-                                 scale=None,
-                                 enable_gqa=True,
-                                 name=None):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
+                                 training=True, backend=None, scale=None, enable_gqa=True, name=None):
     """softmax(query key' * scale + mask) value over [batch, length, heads, head_dim] (or without batch).
 
-    A bool ``attn_mask`` selects (True takes part): a masked key cannot leak, and a row with every key masked gives 0
-    with finite gradients. Fewer key heads than query heads are repeated with ``enable_gqa``.
+    A bool ``attn_mask`` selects (True takes part): a masked key cannot leak, and a row with every key masked
+    gives 0 with finite gradients. Fewer key heads than query heads are repeated with ``enable_gqa``.
     """
     import yuloh
 
@@ -47,8 +38,8 @@ def scaled_dot_product_attention(query,
     allowed = None
     if is_causal:
         rows, columns = scores.shape[-2:]
-        allowed = _core.ops.iota([columns], 0, "int64") <= yuloh.unsqueeze(_core.ops.iota([rows], 0, "int64"),
-                                                                           1)
+        row = yuloh.unsqueeze(_core.ops.iota([rows], 0, "int64"), 1)
+        allowed = _core.ops.iota([columns], 0, "int64") <= row
     if attn_mask is not None:
         if dtype_name(attn_mask.dtype) == "bool":
             allowed = attn_mask if allowed is None else yuloh.logical_and(allowed, attn_mask)
@@ -70,7 +61,7 @@ def _repeat_heads(x, heads, allowed):
     import yuloh
     b, n, h, d = x.shape
     if not allowed or heads % h:
-        raise ValueError(
-            f"scaled_dot_product_attention: got {h} key heads for {heads} query heads; expected a divisor.")
+        raise ValueError(f"scaled_dot_product_attention: got {h} key heads for {heads} query heads; expected "
+                         "a divisor.")
     wide = yuloh.expand(yuloh.unsqueeze(x, 3), [b, n, h, heads // h, d])
     return wide.reshape([b, n, heads, d])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional room: linear maps, dropout and padding, whose arguments come in more shapes than a schema can say."""
+"""Functional room: linear maps, dropout and padding, whose arguments come in more shapes than a schema can
+say.
+"""
 from ... import _core
 
 __all__ = ["dropout", "linear", "one_hot", "pad", "silu", "smooth_l1_loss"]
@@ -18,7 +20,8 @@ def linear(x, weight, bias=None, name=None):
 
 
 def dropout(x, p=0.5, axis=None, training=True, inplace=False, mode="upscale_in_train", name=None):
-    """Zeroes elements with probability ``p`` while training; ``axis`` names the axes that get choices of their own.
+    """Zeroes elements with probability ``p`` while training; ``axis`` names the axes that get choices of
+    their own.
 
     'upscale_in_train' divides survivors by 1 - p, 'downscale_in_infer' multiplies by 1 - p outside training.
     """
@@ -33,7 +36,9 @@ def silu(x, inplace=False, name=None):
 
 
 def one_hot(x, num_classes=-1, name=None):
-    """float32 [..., num_classes] with 1 at each id. With ``num_classes`` -1 the largest id decides, which reads ``x``."""
+    """float32 [..., num_classes] with 1 at each id. With ``num_classes`` -1 the largest id decides, which
+    reads ``x``.
+    """
     if isinstance(num_classes, _core.Tensor):
         num_classes = int(num_classes)
     if num_classes == -1:
@@ -53,15 +58,16 @@ _LAYOUTS = {"NCL": 1, "NLC": 1, "NCHW": 2, "NHWC": 2, "NCDHW": 3, "NDHWC": 3}
 def _pairs(x, pad, data_format, pad_from_left_axis):
     """(begin, end) for every axis of ``x``.
 
-    2 * rank numbers go through the axes from the first (or the last); otherwise they go through the spatial axes
-    from the last.
+    2 * rank numbers go through the axes from the first (or the last); otherwise they go through the spatial
+    axes from the last.
     """
     rank = len(x.shape)
     if isinstance(pad, _core.Tensor):
         pad = pad.numpy().tolist()
     pad = [int(v) for v in pad]
     if len(pad) % 2 or len(pad) > 2 * rank:
-        raise ValueError(f"pad: got {len(pad)} numbers; expected pairs, at most {2 * rank} numbers for {rank} axes.")
+        raise ValueError(f"pad: got {len(pad)} numbers; expected pairs, at most {2 * rank} numbers for "
+                         f"{rank} axes.")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     if len(pairs) == rank:
         return pairs if pad_from_left_axis else pairs[::-1]
@@ -71,7 +77,8 @@ def _pairs(x, pad, data_format, pad_from_left_axis):
     for offset, pair in enumerate(pairs):
         axis = end - 1 - offset
         if axis < 0:
-            raise ValueError(f"pad: got {len(pad)} numbers for data_format {data_format!r} and shape {list(x.shape)}.")
+            raise ValueError(f"pad: got {len(pad)} numbers for data_format {data_format!r} and shape "
+                             f"{list(x.shape)}.")
         result[axis] = pair
     return result
 
@@ -104,16 +111,17 @@ def _pad_axis(x, axis, begin, end, mode, value):
         return parts[0] if len(parts) == 1 else yuloh.concat(parts, axis=axis)
     limit = size if mode == "circular" else size - 1 if mode == "reflect" else None
     if size == 0 or (limit is not None and max(begin, end) > limit):
-        raise ValueError(f"pad: mode {mode!r} can add at most {limit} elements along axis {axis} of size {size}, "
-                         f"got {begin} and {end}.")
+        raise ValueError(f"pad: mode {mode!r} can add at most {limit} elements along axis {axis} of size "
+                         f"{size}, " f"got {begin} and {end}.")
     return yuloh.index_select(x, yuloh.to_tensor(_source(size, begin, end, mode), dtype="int64"), axis)
 
 
 def pad(x, pad, mode="constant", value=0.0, data_format=None, pad_from_left_axis=True, name=None):
     """Adds elements at the ends of axes (negative numbers take some away).
 
-    ``pad`` holds (begin, end) for each axis from the first on, or, when shorter, for the spatial axes from the last
-    on: (left, right, top, bottom, front, back). Modes: 'constant', 'reflect', 'replicate', 'circular'.
+    ``pad`` holds (begin, end) for each axis from the first on, or, when shorter, for the spatial axes from
+    the last on: (left, right, top, bottom, front, back). Modes: 'constant', 'reflect', 'replicate',
+    'circular'.
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}.")

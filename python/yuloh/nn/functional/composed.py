@@ -7,16 +7,15 @@ import math
 
 from ...framework.dtype import dtype_name
 
-__all__ = [
-    "alpha_dropout", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
-    "channel_shuffle", "cosine_embedding_loss", "cosine_similarity", "dice_loss", "dropout1d", "dropout2d",
-    "dropout3d", "feature_alpha_dropout", "gaussian_nll_loss", "glu", "gumbel_softmax", "hinge_embedding_loss",
-    "kl_div", "l1_loss", "label_smooth", "log_loss", "margin_ranking_loss", "maxout", "mse_loss",
-    "multi_label_margin_loss", "multi_label_soft_margin_loss", "multi_margin_loss", "nll_loss", "npair_loss",
-    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "rrelu", "sequence_mask",
-    "sigmoid_focal_loss", "smooth_l1_loss", "soft_margin_loss", "softmax_with_cross_entropy", "square_error_cost",
-    "swiglu", "temporal_shift", "triplet_margin_loss", "triplet_margin_with_distance_loss", "zeropad2d",
-]
+__all__ = ["alpha_dropout", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
+           "channel_shuffle", "cosine_embedding_loss", "cosine_similarity", "dice_loss", "dropout1d",
+           "dropout2d", "dropout3d", "feature_alpha_dropout", "gaussian_nll_loss", "glu", "gumbel_softmax",
+           "hinge_embedding_loss", "kl_div", "l1_loss", "label_smooth", "log_loss", "margin_ranking_loss",
+           "maxout", "mse_loss", "multi_label_margin_loss", "multi_label_soft_margin_loss",
+           "multi_margin_loss", "nll_loss", "npair_loss", "pairwise_distance", "pixel_shuffle",
+           "pixel_unshuffle", "poisson_nll_loss", "prelu", "rrelu", "sequence_mask", "sigmoid_focal_loss",
+           "smooth_l1_loss", "soft_margin_loss", "softmax_with_cross_entropy", "square_error_cost", "swiglu",
+           "temporal_shift", "triplet_margin_loss", "triplet_margin_with_distance_loss", "zeropad2d"]
 
 
 def _f():
@@ -36,7 +35,7 @@ def _reduce(loss, reduction, what):
     raise ValueError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
 
 
-# ---- losses -----------------------------------------------------------------------------------------------------
+# ---- losses ------------------------------------------------------------------------------------------------
 def square_error_cost(input, label):
     """(input - label)^2."""
     difference = input - label
@@ -84,8 +83,8 @@ def softmax_with_cross_entropy(logits, label, soft_label=False, ignore_index=-10
                                return_softmax=False, axis=-1):
     """Cross entropy for each position, the class axis kept with size 1."""
     import yuloh
-    loss = _f().cross_entropy(logits, label, soft_label=soft_label, ignore_index=ignore_index, reduction="none",
-                              axis=axis)
+    loss = _f().cross_entropy(logits, label, soft_label=soft_label, ignore_index=ignore_index,
+                              reduction="none", axis=axis)
     if len(loss.shape) < len(logits.shape):
         loss = yuloh.unsqueeze(loss, axis)
     return (loss, _f().softmax(logits, axis=axis)) if return_softmax else loss
@@ -101,7 +100,9 @@ def binary_cross_entropy(input, label, weight=None, reduction="mean", name=None)
 
 
 def binary_cross_entropy_with_logits(logit, label, weight=None, reduction="mean", pos_weight=None, name=None):
-    """binary_cross_entropy of sigmoid(logit), computed without overflow; ``pos_weight`` counts positives more."""
+    """binary_cross_entropy of sigmoid(logit), computed without overflow; ``pos_weight`` counts positives
+    more.
+    """
     # log(1 + exp(-|x|)) + max(-x, 0) is -log(sigmoid(x)) for every x.
     import yuloh
     falling = _f().softplus(-yuloh.abs(logit)) + yuloh.clip(-logit, min=0.0)
@@ -135,7 +136,8 @@ def hinge_embedding_loss(input, label, margin=1.0, reduction="mean", name=None):
     """input where the label is 1, max(0, margin - input) where it is -1."""
     import yuloh
     zero = yuloh.zeros_like(input)
-    loss = yuloh.where(label == 1.0, input, zero) + yuloh.where(label == -1.0, yuloh.clip(margin - input, min=0.0), zero)
+    far = yuloh.where(label == -1.0, yuloh.clip(margin - input, min=0.0), zero)
+    loss = yuloh.where(label == 1.0, input, zero) + far
     return _reduce(loss, reduction, "hinge_embedding_loss")
 
 
@@ -151,16 +153,16 @@ def cosine_embedding_loss(input1, input2, label, margin=0, reduction="mean", nam
     return _reduce(loss, reduction, "cosine_embedding_loss")
 
 
-def triplet_margin_loss(input, positive, negative, margin=1.0, p=2, epsilon=1e-06, swap=False, reduction="mean",
-                        name=None):
+def triplet_margin_loss(input, positive, negative, margin=1.0, p=2, epsilon=1e-06, swap=False,
+                        reduction="mean", name=None):
     """max(0, distance to the positive - distance to the negative + margin), p-norm distances."""
     def distance(a, b):
         return pairwise_distance(a, b, p, epsilon)
     return triplet_margin_with_distance_loss(input, positive, negative, distance, margin, swap, reduction)
 
 
-def triplet_margin_with_distance_loss(input, positive, negative, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean", name=None):
+def triplet_margin_with_distance_loss(input, positive, negative, distance_function=None, margin=1.0,
+                                      swap=False, reduction="mean", name=None):
     """triplet_margin_loss with a distance function of the user's."""
     import yuloh
     distance = pairwise_distance if distance_function is None else distance_function
@@ -200,7 +202,9 @@ def multi_margin_loss(input, label, p=1, margin=1.0, weight=None, reduction="mea
 
 
 def multi_label_margin_loss(input, label, reduction="mean", name=None):
-    """Sum over right classes r and wrong classes w of max(0, 1 - x[r] + x[w]) / C; a label row ends at its first -1."""
+    """Sum over right classes r and wrong classes w of max(0, 1 - x[r] + x[w]) / C; a label row ends at its
+    first -1.
+    """
     import yuloh
     classes = input.shape[1]
     valid = yuloh.cumsum((label < 0).astype("int32"), axis=1) == 0
@@ -214,7 +218,9 @@ def multi_label_margin_loss(input, label, reduction="mean", name=None):
 
 
 def poisson_nll_loss(input, label, log_input=True, full=False, epsilon=1e-08, reduction="mean", name=None):
-    """exp(input) - label input (or input - label log(input)); ``full`` adds Stirling's term for labels above 1."""
+    """exp(input) - label input (or input - label log(input)); ``full`` adds Stirling's term for labels above
+    1.
+    """
     import yuloh
     if log_input:
         loss = yuloh.exp(input) - label * input
@@ -234,8 +240,8 @@ def gaussian_nll_loss(input, label, variance, full=False, epsilon=1e-06, reducti
         if list(variance.shape) == list(input.shape)[:-1]:
             variance = yuloh.unsqueeze(variance, -1)
         elif list(variance.shape) != [*list(input.shape)[:-1], 1]:
-            raise ValueError(f"gaussian_nll_loss: variance has shape {list(variance.shape)}; expected that of input, "
-                             f"{list(input.shape)}, or one number per row.")
+            raise ValueError(f"gaussian_nll_loss: variance has shape {list(variance.shape)}; expected that "
+                             "of input, " f"{list(input.shape)}, or one number per row.")
     variance = yuloh.clip(variance, min=epsilon)
     loss = (yuloh.log(variance) + square_error_cost(input, label) / variance) * 0.5
     return _reduce(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")
@@ -258,7 +264,9 @@ def dice_loss(input, label, epsilon=1e-05, name=None):
 
 
 def sigmoid_focal_loss(logit, label, normalizer=None, alpha=0.25, gamma=2.0, reduction="sum", name=None):
-    """Binary cross entropy weighted by (1 - probability of the truth)^gamma; ``alpha`` balances the classes."""
+    """Binary cross entropy weighted by (1 - probability of the truth)^gamma;
+    ``alpha`` balances the classes.
+    """
     p = _f().sigmoid(logit)
     loss = _f().binary_cross_entropy_with_logits(logit, label, reduction="none")
     truth = p * label + (1.0 - p) * (1.0 - label)
@@ -272,7 +280,8 @@ def npair_loss(anchor, positive, labels, l2_reg=0.002):
     count = labels.shape[0]
     same = (labels.reshape([count, 1]) == labels.reshape([1, count])).astype(anchor.dtype)
     target = same / yuloh.sum(same, axis=1, keepdim=True)
-    squares = yuloh.mean(yuloh.sum(anchor * anchor, axis=1)) + yuloh.mean(yuloh.sum(positive * positive, axis=1))
+    squares = (yuloh.mean(yuloh.sum(anchor * anchor, axis=1))
+               + yuloh.mean(yuloh.sum(positive * positive, axis=1)))
     scores = yuloh.matmul(anchor, positive, transpose_y=True)
     cross = -yuloh.sum(target * _f().log_softmax(scores, axis=-1), axis=1)
     return squares * (0.25 * l2_reg) + yuloh.mean(cross)
@@ -282,10 +291,11 @@ def label_smooth(label, prior_dist=None, epsilon=0.1, name=None):
     """(1 - epsilon) label + epsilon prior; the prior is uniform by default."""
     if not 0.0 <= epsilon <= 1.0:
         raise ValueError(f"label_smooth: epsilon must be from 0 to 1, got {epsilon}.")
-    return label * (1.0 - epsilon) + (epsilon / label.shape[-1] if prior_dist is None else prior_dist * epsilon)
+    return label * (1.0 - epsilon) + (epsilon / label.shape[-1] if prior_dist is None
+                                      else prior_dist * epsilon)
 
 
-# ---- distances --------------------------------------------------------------------------------------------------
+# ---- distances ---------------------------------------------------------------------------------------------
 def cosine_similarity(x1, x2, axis=1, eps=1e-08):
     """Cosine of the angle along ``axis``; the product of the lengths is at least ``eps``."""
     import yuloh
@@ -319,7 +329,7 @@ def bilinear(x1, x2, weight, bias=None, name=None):
     return out if bias is None else out + bias
 
 
-# ---- activations ------------------------------------------------------------------------------------------------
+# ---- activations -------------------------------------------------------------------------------------------
 def celu(x, alpha=1.0, name=None):
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
     import yuloh
@@ -350,8 +360,10 @@ def maxout(x, groups, axis=1, name=None):
     shape = list(x.shape)
     axis %= len(shape)
     if groups < 1 or shape[axis] % groups:
-        raise ValueError(f"maxout: the size of axis {axis} must be a multiple of groups, got {shape[axis]} and {groups}.")
-    return yuloh.max(x.reshape(shape[:axis] + [shape[axis] // groups, groups] + shape[axis + 1:]), axis=axis + 1)
+        raise ValueError(f"maxout: the size of axis {axis} must be a multiple of groups, got {shape[axis]} "
+                         f"and {groups}.")
+    return yuloh.max(x.reshape(shape[:axis] + [shape[axis] // groups, groups] + shape[axis + 1:]), axis=axis
+                     + 1)
 
 
 def prelu(x, weight, data_format="NCHW", name=None):
@@ -360,7 +372,8 @@ def prelu(x, weight, data_format="NCHW", name=None):
     if weight.shape[0] != 1:
         channel = len(x.shape) - 1 if data_format in ("NLC", "NHWC", "NDHWC") else 1
         if x.shape[channel] != weight.shape[0]:
-            raise ValueError(f"prelu: weight has {weight.shape[0]} elements; expected 1 or {x.shape[channel]}.")
+            raise ValueError(f"prelu: weight has {weight.shape[0]} elements; expected 1 or "
+                             f"{x.shape[channel]}.")
         weight = weight.reshape([-1 if a == channel else 1 for a in range(len(x.shape))])
     return yuloh.where(x > 0, x, x * weight)
 
@@ -370,7 +383,9 @@ def rrelu(x, lower=0.125, upper=1.0 / 3.0, training=True, name=None):
     import yuloh
     if not 0 <= lower <= upper <= 1:
         raise ValueError(f"rrelu: expected 0 <= lower <= upper <= 1, got {lower} and {upper}.")
-    slope = (yuloh.uniform(list(x.shape), dtype=x.dtype, min=lower, max=upper) if training else (lower + upper) / 2)
+    slope = (lower + upper) / 2
+    if training:
+        slope = yuloh.uniform(list(x.shape), dtype=x.dtype, min=lower, max=upper)
     return yuloh.where(x >= 0, x, x * slope)
 
 
@@ -390,7 +405,7 @@ def gumbel_softmax(x, temperature=1.0, hard=False, axis=-1, name=None):
     return hot - soft.detach() + soft
 
 
-# ---- dropout of whole channels and with fixed moments -----------------------------------------------------------
+# ---- dropout of whole channels and with fixed moments ------------------------------------------------------
 def _plane_dropout(x, p, training, axes):
     return _f().dropout(x, p=p, axis=axes, training=training, mode="upscale_in_train")
 
@@ -439,15 +454,17 @@ def feature_alpha_dropout(x, p=0.5, training=True, name=None):
     return _alpha_dropout(x, p, training, shape[:2] + [1] * (len(shape) - 2), "feature_alpha_dropout")
 
 
-# ---- rearranging ------------------------------------------------------------------------------------------------
+# ---- rearranging -------------------------------------------------------------------------------------------
 def pixel_shuffle(x, upscale_factor, data_format="NCHW", name=None):
     """[N, C r^2, H, W] -> [N, C, H r, W r]."""
     r = upscale_factor
     if data_format == "NHWC":
         n, h, w, c = x.shape
-        return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, -1])
+        x = x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3])
+        return x.reshape([n, h * r, w * r, -1])
     n, c, h, w = x.shape
-    return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, -1, h * r, w * r])
+    x = x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3])
+    return x.reshape([n, -1, h * r, w * r])
 
 
 def pixel_unshuffle(x, downscale_factor, data_format="NCHW", name=None):
@@ -455,9 +472,11 @@ def pixel_unshuffle(x, downscale_factor, data_format="NCHW", name=None):
     r = downscale_factor
     if data_format == "NHWC":
         n, h, w, c = x.shape
-        return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, -1])
+        x = x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4])
+        return x.reshape([n, h // r, w // r, -1])
     n, c, h, w = x.shape
-    return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, -1, h // r, w // r])
+    x = x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4])
+    return x.reshape([n, -1, h // r, w // r])
 
 
 def channel_shuffle(x, groups, data_format="NCHW", name=None):
@@ -475,7 +494,9 @@ def zeropad2d(x, padding, data_format="NCHW", name=None):
 
 
 def sequence_mask(x, maxlen=None, dtype="int64", name=None):
-    """1 at positions below each length of ``x``: [..., maxlen]; without ``maxlen`` the longest (which reads x)."""
+    """1 at positions below each length of ``x``: [..., maxlen]; without ``maxlen`` the longest (which reads
+    x).
+    """
     import yuloh
     if maxlen is None:
         maxlen = int(yuloh.max(x))
@@ -484,7 +505,9 @@ def sequence_mask(x, maxlen=None, dtype="int64", name=None):
 
 
 def temporal_shift(x, seg_num, shift_ratio=0.25, name=None, data_format="NCHW"):
-    """Moves a share of the channels one frame back and a share one frame on, within clips of ``seg_num`` frames."""
+    """Moves a share of the channels one frame back and a share one frame on, within clips of ``seg_num``
+    frames.
+    """
     import yuloh
     if data_format == "NHWC":
         x = yuloh.transpose(x, [0, 3, 1, 2])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional room: convolutions. Turns Paddle's ways of saying padding into begin/end numbers, then records one op."""
+"""Functional room: convolutions. Turns Paddle's ways of saying padding into begin/end numbers, then records
+one op.
+"""
 from ... import _core
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
@@ -57,12 +59,15 @@ def explicit_padding(padding, n, kernel, stride, dilation, data_format, what):
             return [v for v in values for _ in range(2)]
         if len(values) == 2 * n:
             return values
-        raise ValueError(f"{what}: got padding {list(padding)}; expected an int, {n} or {2 * n} ints, or a word.")
+        raise ValueError(f"{what}: got padding {list(padding)}; expected an int, {n} or {2 * n} ints, or a "
+                         "word.")
     return [int(padding)] * (2 * n)
 
 
 def same_padding(size, kernel, stride):
-    """Begin/end numbers such that the output has ceil(size / stride) elements; the odd one goes to the end."""
+    """Begin/end numbers such that the output has ceil(size / stride) elements;
+    the odd one goes to the end.
+    """
     result = []
     for length, window, step in zip(size, kernel, stride):
         total = max((-(-length // step) - 1) * step + window - length, 0)
@@ -91,7 +96,9 @@ def _with_bias(out, bias, n):
 
 
 def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
-    """Records the n-dimensional convolution; ``padding`` None means 'SAME' (then dilation counts as 1, as in Paddle)."""
+    """Records the n-dimensional convolution; ``padding`` None means 'SAME' (then dilation counts as 1, as in
+    Paddle).
+    """
     if padding is None:
         dilation = [1] * n
         padding = same_padding(spatial_shape(x, data_format), weight.shape[2:], stride)
@@ -129,7 +136,8 @@ def conv3d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, data
     return _conv(3, x, weight, bias, stride, padding, dilation, groups, data_format)
 
 
-def _conv_transpose(n, x, weight, bias, stride, padding, output_padding, groups, dilation, output_size, data_format):
+def _conv_transpose(n, x, weight, bias, stride, padding, output_padding, groups, dilation, output_size,
+                    data_format):
     name = f"conv{n}d_transpose"
     if data_format not in DATA_FORMATS[n]:
         raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[n]}, got {data_format!r}.")
@@ -149,10 +157,11 @@ def _conv_transpose(n, x, weight, bias, stride, padding, output_padding, groups,
                     for i, (s, st, d, k) in enumerate(zip(size, stride, dilation, kernel))]
         extra = [w - s for w, s in zip(wanted, smallest)]
         if any(not 0 <= e < st for e, st in zip(extra, stride)):
-            raise ValueError(f"{name}: output_size does not fit, got {wanted}; expected from {smallest} up to less "
-                             f"than a stride {stride} more.")
+            raise ValueError(f"{name}: output_size does not fit, got {wanted}; expected from {smallest} up "
+                             "to less " f"than a stride {stride} more.")
     last = data_format in CHANNEL_LAST
-    out = _core.ops.conv_transpose(channels_first(x) if last else x, weight, stride, pads, extra, dilation, groups)
+    out = _core.ops.conv_transpose(channels_first(x) if last else x, weight, stride, pads, extra, dilation,
+                                   groups)
     out = _with_bias(out, bias, n)
     return channels_last(out) if last else out
 

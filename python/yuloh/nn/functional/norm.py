@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional room: normalisations. The core's rows give the statistics too; here running statistics are updated."""
+"""Functional room: normalisations. The core's rows give the statistics too; here running statistics are
+updated.
+"""
 import math
 import numbers
 
 from ... import _core
 from .conv import CHANNEL_LAST, channels_first, channels_last
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
+           "rms_norm"]
 
 _batch_norm = _core.ops.batch_norm
 
@@ -23,15 +26,17 @@ _running_stats = getattr(_core.ops, "running_stats_", _move_by_hand)
 
 
 def normalize_batch(x, running_mean, running_var, weight, bias, momentum, epsilon):
-    """Training batch norm of [N, C, ...]: normalises with the batch's statistics and records how they move the running ones."""
+    """Training batch norm of [N, C, ...]: normalises with the batch's statistics and records how they move
+    the running ones.
+    """
     out, mean, variance = _batch_norm(x, weight, bias, epsilon)
     if x.size:
         _running_stats(running_mean, running_var, mean, variance, momentum)
     return out
 
 
-def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.9, epsilon=1e-05,
-               data_format="NCHW", use_global_stats=None, name=None):
+def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.9,
+               epsilon=1e-05, data_format="NCHW", use_global_stats=None, name=None):
     """Normalises each channel over all other axes.
 
     In training the batch's mean and biased variance are used, and move the running ones: running = momentum *
@@ -49,7 +54,9 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
 
 
 def _begin_axis(x, normalized_shape, what):
-    """First of the axes whose sizes are ``normalized_shape``; ValueError where ``x`` does not end in these."""
+    """First of the axes whose sizes are ``normalized_shape``;
+    ValueError where ``x`` does not end in these.
+    """
     sizes = [normalized_shape] if isinstance(normalized_shape, numbers.Integral) else list(normalized_shape)
     shape = list(x.shape)
     begin = len(shape) - len(sizes)
@@ -81,8 +88,8 @@ def group_norm(x, num_groups, epsilon=1e-05, weight=None, bias=None, data_format
     return channels_last(out) if last else out
 
 
-def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.9,
-                  eps=1e-05, data_format="NCHW", name=None):
+def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.9, eps=1e-05, data_format="NCHW", name=None):
     """Normalises each channel plane of every sample: as many groups as channels."""
     last = data_format in CHANNEL_LAST and len(x.shape) > 2
     if last:
@@ -108,12 +115,14 @@ def normalize(x, p=2, axis=1, epsilon=1e-12, out=None, name=None):
 def local_response_norm(x, size, alpha=0.0001, beta=0.75, k=1.0, data_format="NCHW", name=None):
     """x / (k + alpha * mean of squares over ``size`` neighbouring channels)^beta."""
     if len(x.shape) < 3:
-        raise ValueError(f"local_response_norm: x must have at least 3 dimensions, got shape {list(x.shape)}.")
+        raise ValueError("local_response_norm: x must have at least 3 dimensions, "
+                         f"got shape {list(x.shape)}.")
     last = data_format in CHANNEL_LAST
     if last:
         x = channels_first(x)
     shape = list(x.shape)
     squares = (x * x).reshape([shape[0], 1, shape[1], math.prod(shape[2:])])
-    mean = _core.ops.avg_pool(squares, [size, 1], [1, 1], [size // 2, (size - 1) // 2, 0, 0], False, False, None)
+    mean = _core.ops.avg_pool(squares, [size, 1], [1, 1], [size // 2, (size - 1) // 2, 0, 0], False, False,
+                              None)
     out = x / (mean.reshape(shape) * alpha + k) ** beta
     return channels_last(out) if last else out

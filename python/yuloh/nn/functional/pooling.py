@@ -5,9 +5,9 @@ from .conv import (CHANNEL_LAST, DATA_FORMATS, channels_first, channels_last, ex
                    spatial_shape, to_list)
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-           "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d",
-           "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
-           "max_unpool2d", "max_unpool3d"]
+           "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+           "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
+           "max_unpool3d"]
 
 
 def _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format):
@@ -27,7 +27,9 @@ def _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format):
 
 
 def _laid_out(op, x, data_format, *arguments):
-    """``op`` on channels-first data whatever the layout of ``x``; the plan chooses the layout it computes in."""
+    """``op`` on channels-first data whatever the layout of ``x``;
+    the plan chooses the layout it computes in.
+    """
     if data_format in CHANNEL_LAST:
         return channels_last(op(channels_first(x), *arguments))
     return op(x, *arguments)
@@ -35,7 +37,8 @@ def _laid_out(op, x, data_format, *arguments):
 
 def _max_pool(n, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format):
     name = f"max_pool{n}d"
-    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
+    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode,
+                                              data_format)
     if return_mask:
         if data_format in CHANNEL_LAST:
             raise ValueError(f"{name}: return_mask needs channels first, got data_format {data_format!r}.")
@@ -44,25 +47,30 @@ def _max_pool(n, x, kernel_size, stride, padding, return_mask, ceil_mode, data_f
 
 
 def max_pool1d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
-    """Maximum over windows of [N, C, L]; with ``return_mask`` also the int32 position of each within its plane."""
+    """Maximum over windows of [N, C, L]; with ``return_mask`` also the int32 position of each within its
+    plane.
+    """
     return _max_pool(1, x, kernel_size, stride, padding, return_mask, ceil_mode, "NCL")
 
 
 def max_pool2d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCHW",
                name=None):
-    """Maximum over windows of [N, C, H, W]; with ``return_mask`` also the int32 position of each in its plane."""
+    """Maximum over windows of [N, C, H, W]; with ``return_mask`` also the int32 position of each in its
+    plane.
+    """
     return _max_pool(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
 
 
-def max_pool3d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCDHW",
-               name=None):
+def max_pool3d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False,
+               data_format="NCDHW", name=None):
     """Maximum over windows of [N, C, D, H, W]; with ``return_mask`` also the int32 position of each."""
     return _max_pool(3, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format)
 
 
 def _avg_pool(n, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
     name = f"avg_pool{n}d"
-    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode, data_format)
+    kernel, stride, pads, ceil_mode = _window(n, name, x, kernel_size, stride, padding, ceil_mode,
+                                              data_format)
     return _laid_out(_core.ops.avg_pool, x, data_format, kernel, stride, pads, ceil_mode, bool(exclusive),
                      divisor_override)
 
@@ -84,12 +92,14 @@ def avg_pool3d(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusiv
     return _avg_pool(3, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
 
 
-def lp_pool1d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL", name=None):
+def lp_pool1d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL",
+              name=None):
     """(sum |x|^p)^(1/p) over windows of [N, C, L]."""
     return _lp_pool(1, x, norm_type, kernel_size, stride, padding, ceil_mode, data_format)
 
 
-def lp_pool2d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW", name=None):
+def lp_pool2d(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW",
+              name=None):
     """(sum |x|^p)^(1/p) over windows of [N, C, H, W]."""
     return _lp_pool(2, x, norm_type, kernel_size, stride, padding, ceil_mode, data_format)
 
@@ -138,7 +148,9 @@ def adaptive_avg_pool3d(x, output_size, data_format="NCDHW", name=None):
 
 
 def adaptive_max_pool1d(x, output_size, return_mask=False, name=None):
-    """Maximum over ``output_size`` nearly equal parts of [N, C, L]; with ``return_mask`` also the positions."""
+    """Maximum over ``output_size`` nearly equal parts of [N, C, L];
+    with ``return_mask`` also the positions.
+    """
     return _adaptive("max", 1, x, output_size, "NCL", return_mask)
 
 
@@ -166,16 +178,19 @@ def _max_unpool(n, x, indices, kernel_size, stride, padding, data_format, output
     return _core.ops.max_unpool(x, indices, size)
 
 
-def max_unpool1d(x, indices, kernel_size, stride=None, padding=0, data_format="NCL", output_size=None, name=None):
+def max_unpool1d(x, indices, kernel_size, stride=None, padding=0, data_format="NCL", output_size=None,
+                 name=None):
     """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled plane)."""
     return _max_unpool(1, x, indices, kernel_size, stride, padding, data_format, output_size)
 
 
-def max_unpool2d(x, indices, kernel_size, stride=None, padding=0, data_format="NCHW", output_size=None, name=None):
+def max_unpool2d(x, indices, kernel_size, stride=None, padding=0, data_format="NCHW", output_size=None,
+                 name=None):
     """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled plane)."""
     return _max_unpool(2, x, indices, kernel_size, stride, padding, data_format, output_size)
 
 
-def max_unpool3d(x, indices, kernel_size, stride=None, padding=0, data_format="NCDHW", output_size=None, name=None):
+def max_unpool3d(x, indices, kernel_size, stride=None, padding=0, data_format="NCDHW", output_size=None,
+                 name=None):
     """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled volume)."""
     return _max_unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size)

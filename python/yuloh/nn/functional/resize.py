@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional room: resizing and patches, written as selections along axes.
 
-Every resize here is separable: along one axis an output element is a weighted sum of a few input elements (taps).
-Positions and weights follow from the sizes alone; the values are moved and summed by recorded ops.
+Every resize here is separable: along one axis an output element is a weighted sum of a few input elements
+(taps). Positions and weights follow from the sizes alone; the values are moved and summed by recorded ops.
 """
 import math
 
@@ -95,18 +95,18 @@ def _sizes(x, spatial, size, scale_factor):
     return result
 
 
-def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0, data_format=None,
-                recompute_scale_factor=None, antialias=False, name=None):
+def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0,
+                data_format=None, recompute_scale_factor=None, antialias=False, name=None):
     """Resizes the spatial axes of [N, C, ...] (or channels last) to ``size`` or by ``scale_factor``.
 
-    Modes: 'nearest', 'area', 'linear' (3-D), 'bilinear' and 'bicubic' (4-D), 'trilinear' (5-D). ``align_mode`` 1
-    takes corners instead of centres as the origin of source coordinates.
+    Modes: 'nearest', 'area', 'linear' (3-D), 'bilinear' and 'bicubic' (4-D), 'trilinear' (5-D).
+    ``align_mode`` 1 takes corners instead of centres as the origin of source coordinates.
     """
     mode = mode.lower()
     n = len(x.shape) - 2
     if mode not in _SPATIAL or n not in _SPATIAL[mode]:
-        raise ValueError(f"interpolate: mode {mode!r} does not fit a tensor of {len(x.shape)} dimensions; the modes are "
-                         f"{list(_SPATIAL)}.")
+        raise ValueError(f"interpolate: mode {mode!r} does not fit a tensor of {len(x.shape)} dimensions; "
+                         "the modes are " f"{list(_SPATIAL)}.")
     if align_corners and mode in ("nearest", "area"):
         raise ValueError(f"interpolate: align_corners needs a linear or cubic mode, got {mode!r}.")
     if antialias:
@@ -121,17 +121,18 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
         pool = (pooling.adaptive_avg_pool1d, pooling.adaptive_avg_pool2d, pooling.adaptive_avg_pool3d)[n - 1]
         return pool(x, [out for out, _ in sizes])
     for axis, (out, scale) in zip(spatial, sizes):
-        x = _resize_axis(x, axis, out, None if recompute_scale_factor else scale, mode, align_corners, align_mode)
+        x = _resize_axis(x, axis, out, None if recompute_scale_factor else scale, mode, align_corners,
+                         align_mode)
     return x
 
 
-def upsample(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0, data_format=None,
-             name=None):
+def upsample(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0,
+             data_format=None, name=None):
     """``interpolate`` under its old name."""
     return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format)
 
 
-# ---- patches ----------------------------------------------------------------------------------------------------
+# ---- patches -----------------------------------------------------------------------------------------------
 def _two(value, what):
     if isinstance(value, (list, tuple)):
         if len(value) != 2:
@@ -141,10 +142,13 @@ def _two(value, what):
 
 
 def _patch_index(size, kernel, stride, dilation, what):
-    """(flat positions of every kernel element of every patch, patches down, patches across) in a padded plane."""
+    """(flat positions of every kernel element of every patch, patches down, patches across) in a padded
+    plane.
+    """
     counts = [(s - d * (k - 1) - 1) // st + 1 for s, k, st, d in zip(size, kernel, stride, dilation)]
     if min(counts) < 1:
-        raise ValueError(f"{what}: the kernel {kernel} with dilation {dilation} does not fit the padded plane {size}.")
+        raise ValueError(f"{what}: the kernel {kernel} with dilation {dilation} does not fit the padded "
+                         f"plane {size}.")
     index = [(py * stride[0] + ky * dilation[0]) * size[1] + px * stride[1] + kx * dilation[1]
              for ky in range(kernel[0]) for kx in range(kernel[1])
              for py in range(counts[0]) for px in range(counts[1])]
@@ -186,8 +190,8 @@ def fold(x, output_sizes, kernel_sizes, strides=1, paddings=0, dilations=1, name
     n, rows, patches = x.shape
     channels = rows // (kernel[0] * kernel[1])
     if rows % (kernel[0] * kernel[1]) or patches != down * across:
-        raise ValueError(f"fold: x has shape {[n, rows, patches]}; expected [N, multiple of {kernel[0] * kernel[1]}, "
-                         f"{down * across}].")
+        raise ValueError(f"fold: x has shape {[n, rows, patches]}; expected [N, multiple of "
+                         f"{kernel[0] * kernel[1]}, " f"{down * across}].")
     flat = x.reshape([n, channels, len(index)])
     plane = _core.ops.index_axis_grad(flat, yuloh.to_tensor(index, dtype="int64"), [n, channels, h * w], 2)
     plane = plane.reshape([n, channels, h, w])

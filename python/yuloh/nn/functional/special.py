@@ -7,8 +7,8 @@ import math
 
 from ... import _core
 
-__all__ = ["adaptive_log_softmax_with_loss", "affine_grid", "ctc_loss", "gather_tree", "grid_sample", "hsigmoid_loss",
-           "margin_cross_entropy"]
+__all__ = ["adaptive_log_softmax_with_loss", "affine_grid", "ctc_loss", "gather_tree", "grid_sample",
+           "hsigmoid_loss", "margin_cross_entropy"]
 
 _FAR = -1.0e30  # log of "impossible", finite so that differences of two of them are 0 and not NaN
 
@@ -18,12 +18,14 @@ def _f():
     return functional
 
 
-# ---- losses over trees and clusters of classes -------------------------------------------------------------------
-def adaptive_log_softmax_with_loss(input, label, head_weight, tail_weights, cutoffs, head_bias=None, name=None):
-    """(log probability of each row's label, its negative mean) of a softmax with a head and clusters of rare classes.
+# ---- losses over trees and clusters of classes -------------------------------------------------------------
+def adaptive_log_softmax_with_loss(input, label, head_weight, tail_weights, cutoffs, head_bias=None,
+                                   name=None):
+    """(log probability of each row's label, its negative mean) of a softmax with a head and clusters of rare
+    classes.
 
-    ``cutoffs`` ends with the number of classes. Every cluster is computed for every row and selected by the label, so
-    nothing is read.
+    ``cutoffs`` ends with the number of classes. Every cluster is computed for every row and selected by the
+    label, so nothing is read.
     """
     import yuloh
     F = _f()
@@ -51,8 +53,8 @@ def _picked(x, index):
     return yuloh.squeeze(yuloh.take_along_axis(x, yuloh.unsqueeze(index, 1), 1), 1)
 
 
-def hsigmoid_loss(input, label, num_classes, weight, bias=None, path_table=None, path_code=None, is_sparse=False,
-                  name=None):
+def hsigmoid_loss(input, label, num_classes, weight, bias=None, path_table=None, path_code=None,
+                  is_sparse=False, name=None):
     """Hierarchical sigmoid loss [N, 1] over a binary tree: complete by default, or given by paths and codes.
 
     In the complete tree class c is the leaf num_classes + c; its inner nodes are the prefixes of that number.
@@ -68,7 +70,8 @@ def hsigmoid_loss(input, label, num_classes, weight, bias=None, path_table=None,
             used = node >= 0
         else:
             node = yuloh.floor_divide(leaf, yuloh.full_like(leaf, 2 ** (step + 1))) - 1
-            bit = yuloh.remainder(yuloh.floor_divide(leaf, yuloh.full_like(leaf, 2 ** step)), yuloh.full_like(leaf, 2))
+            bit = yuloh.remainder(yuloh.floor_divide(leaf, yuloh.full_like(leaf, 2 ** step)),
+                                  yuloh.full_like(leaf, 2))
             used = node >= 0
         safe = yuloh.where(used, node, yuloh.zeros_like(node))
         score = yuloh.sum(yuloh.index_select(weight, safe, 0) * input, axis=1)
@@ -76,7 +79,8 @@ def hsigmoid_loss(input, label, num_classes, weight, bias=None, path_table=None,
             score = score + yuloh.index_select(bias.reshape([-1]), safe, 0)
         score = yuloh.clip(score, -40.0, 40.0)
         part = _f().softplus(score) - bit.astype(score.dtype) * score
-        # Paddle counts a step beyond a class's path as a score of 0, which adds log 2 and no gradient; losses agree.
+        # Paddle counts a step beyond a class's path as a score of 0, which adds log 2 and no gradient; losses
+        # agree.
         part = yuloh.where(used, part, yuloh.full_like(part, math.log(2.0)))
         total = part if total is None else total + part
     return yuloh.unsqueeze(total, 1)
@@ -84,7 +88,9 @@ def hsigmoid_loss(input, label, num_classes, weight, bias=None, path_table=None,
 
 def margin_cross_entropy(logits, label, margin1=1.0, margin2=0.5, margin3=0.0, scale=64.0, group=None,
                          return_softmax=False, reduction="mean"):
-    """Cross entropy of cosines whose right class is made harder: cos(margin1 t + margin2) - margin3, times ``scale``."""
+    """Cross entropy of cosines whose right class is made harder: cos(margin1 t + margin2) - margin3, times
+    ``scale``.
+    """
     import yuloh
     F = _f()
     label = label.reshape([-1])
@@ -97,29 +103,32 @@ def margin_cross_entropy(logits, label, margin1=1.0, margin2=0.5, margin3=0.0, s
     return (loss, F.softmax(scores)) if return_softmax else loss
 
 
-# ---- sequences --------------------------------------------------------------------------------------------------
+# ---- sequences ---------------------------------------------------------------------------------------------
 def ctc_loss(log_probs, labels, input_lengths, label_lengths, blank=0, reduction="mean", norm_by_times=False,
              zero_infinity=False):
     """Connectionist temporal classification of scores [T, N, C] (softmax is taken here) and labels [N, L].
 
-    'mean' divides each loss by its label's length first. The forward recursion over T is recorded step by step;
-    steps beyond a sequence's length leave its state.
+    'mean' divides each loss by its label's length first. The forward recursion over T is recorded step by
+    step; steps beyond a sequence's length leave its state.
     """
     import yuloh
     steps, batch, _ = log_probs.shape
     most = labels.shape[1]
     log_p = _f().log_softmax(log_probs.astype("float32"), axis=-1)
     labels = labels.astype("int64")
-    input_lengths, label_lengths = (t.astype("int64").reshape([batch]) for t in (input_lengths, label_lengths))
+    input_lengths, label_lengths = (t.astype("int64").reshape([batch])
+                                    for t in (input_lengths, label_lengths))
     # Blanks around every label: state 2k + 1 is label k, even states are blanks.
     blanks = yuloh.full_like(labels, blank)
     states = yuloh.stack([blanks, labels], axis=2).reshape([batch, 2 * most])
-    states = yuloh.concat([states, blanks[:, :1] if most else yuloh.full([batch, 1], blank, dtype="int64")], axis=1)
+    states = yuloh.concat([states, blanks[:, :1] if most else yuloh.full([batch, 1], blank, dtype="int64")],
+                          axis=1)
     count = 2 * most + 1
     place = _core.ops.iota([count], 0, "int64").reshape([1, count])
     far = yuloh.full([batch, count], _FAR, dtype="float32")
     # A state may be entered from two before it unless it is a blank or repeats the label before.
-    before = yuloh.concat([yuloh.full([batch, min(2, count)], blank, dtype="int64"), states[:, :-2]], axis=1)[:, :count]
+    before = yuloh.concat([yuloh.full([batch, min(2, count)], blank, dtype="int64"), states[:, :-2]],
+                          axis=1)[:, :count]
     skip = yuloh.logical_and(states != blank, states != before)
     alive = place < yuloh.unsqueeze(label_lengths, 1) * 2 + 1
 
@@ -163,15 +172,17 @@ def gather_tree(ids, parents):
     return yuloh.stack(out[::-1], axis=0)
 
 
-# ---- sampling a picture along a grid ----------------------------------------------------------------------------
+# ---- sampling a picture along a grid -----------------------------------------------------------------------
 def affine_grid(theta, out_shape, align_corners=True, name=None):
-    """Sampling positions [N, H, W, 2] in -1..1 of an affine map ``theta`` [N, 2, 3] over an output [N, C, H, W]."""
+    """Sampling positions [N, H, W, 2] in -1..1 of an affine map ``theta`` [N, 2, 3] over an output [N, C, H,
+    W].
+    """
     import yuloh
     if isinstance(out_shape, _core.Tensor):
         out_shape = out_shape.numpy().tolist()
     if len(out_shape) != 4 or list(theta.shape[1:]) != [2, 3]:
-        raise ValueError(f"affine_grid: expected theta [N, 2, 3] and an out_shape of 4 sizes, got {list(theta.shape)} "
-                         f"and {list(out_shape)}.")
+        raise ValueError("affine_grid: expected theta [N, 2, 3] and an out_shape of 4 sizes, got "
+                         f"{list(theta.shape)} " f"and {list(out_shape)}.")
     n, _, h, w = (int(v) for v in out_shape)
 
     def line(count, shape):
@@ -216,14 +227,16 @@ def _source(position, size, padding_mode, align_corners):
 
 
 def grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True, name=None):
-    """Values of ``x`` [N, C, H, W] at the positions ``grid`` [N, h, w, 2] (x then y, -1..1 across the picture)."""
+    """Values of ``x`` [N, C, H, W] at the positions ``grid`` [N, h, w, 2] (x then y, -1..1 across the
+    picture).
+    """
     import yuloh
     if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample: mode must be 'bilinear' or 'nearest' and padding_mode 'zeros', 'border' or "
-                         f"'reflection', got {mode!r} and {padding_mode!r}.")
+        raise ValueError("grid_sample: mode must be 'bilinear' or 'nearest' and padding_mode 'zeros', "
+                         "'border' or " f"'reflection', got {mode!r} and {padding_mode!r}.")
     if len(x.shape) != 4 or len(grid.shape) != 4 or grid.shape[3] != 2:
-        raise ValueError(f"grid_sample: expected x [N, C, H, W] and grid [N, h, w, 2], got {list(x.shape)} and "
-                         f"{list(grid.shape)}.")
+        raise ValueError(f"grid_sample: expected x [N, C, H, W] and grid [N, h, w, 2], got {list(x.shape)} "
+                         "and " f"{list(grid.shape)}.")
     n, c, h, w = x.shape
     out_h, out_w = grid.shape[1:3]
     flat = x.reshape([n, c, h * w])
@@ -231,7 +244,8 @@ def grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=Tr
     row = _source(grid[:, :, :, 1], h, padding_mode, align_corners).reshape([n, out_h * out_w])
 
     def take(r, k):
-        inside = yuloh.logical_and(yuloh.logical_and(r >= 0, r <= h - 1), yuloh.logical_and(k >= 0, k <= w - 1))
+        inside = yuloh.logical_and(yuloh.logical_and(r >= 0, r <= h - 1),
+                                   yuloh.logical_and(k >= 0, k <= w - 1))
         place = yuloh.clip(r, 0.0, h - 1.0) * float(w) + yuloh.clip(k, 0.0, w - 1.0)
         index = yuloh.expand(yuloh.unsqueeze(place.astype("int64"), 1), [n, c, out_h * out_w])
         return yuloh.take_along_axis(flat, index, 2) * yuloh.unsqueeze(inside.astype(x.dtype), 1)

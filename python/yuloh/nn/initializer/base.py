@@ -9,7 +9,9 @@ __all__ = ["Initializer", "calculate_gain", "fans", "set_global_initializer"]
 
 
 class Initializer:
-    """Base. A subclass gives ``_make(shape, dtype) -> Tensor``, or overrides ``forward(param, block)`` to fill one."""
+    """Base. A subclass gives ``_make(shape, dtype) -> Tensor``, or overrides ``forward(param, block)`` to
+    fill one.
+    """
 
     def __call__(self, param, block=None):
         """Gives ``param`` a new first value in place and returns it."""
@@ -22,7 +24,8 @@ class Initializer:
 
     def _make(self, shape, dtype):
         if type(self).forward is Initializer.forward and type(self).__call__ is Initializer.__call__:
-            raise NotImplementedError(f"{type(self).__name__}: an initializer must define forward(param, block).")
+            raise NotImplementedError(f"{type(self).__name__}: an initializer must define forward(param, "
+                                      "block).")
         value = _core.ops.full(shape, 0.0, dtype)
         self(value)
         return value
@@ -48,7 +51,9 @@ def set_global_initializer(weight_init, bias_init=None):
 
 
 def fans(shape):
-    """(fan_in, fan_out) of a weight of ``shape``: [in, out] for a matrix, [out, in, *kernel] for a convolution."""
+    """(fan_in, fan_out) of a weight of ``shape``: [in, out] for a matrix, [out, in, *kernel] for a
+    convolution.
+    """
     if len(shape) == 0:
         return 1, 1
     if len(shape) == 1:
@@ -65,7 +70,8 @@ def calculate_gain(nonlinearity, param=None):
     ``param`` is the negative slope of ``leaky_relu`` (default 0.01). Raises ValueError for an unknown name.
     """
     gains = {"sigmoid": 1, "linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv1d_transpose": 1,
-             "conv2d_transpose": 1, "conv3d_transpose": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+             "conv2d_transpose": 1, "conv3d_transpose": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0),
+             "selu": 3.0 / 4}
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in gains:

@@ -55,7 +55,8 @@ class Dirac(Initializer):
         if len(shape) not in (3, 4, 5):
             raise ValueError(f"Dirac: only for weights of 3, 4 or 5 dimensions, got shape {shape}.")
         if shape[0] % self._groups:
-            raise ValueError(f"Dirac: out channels must be a multiple of groups, got {shape[0]} and {self._groups}.")
+            raise ValueError(f"Dirac: out channels must be a multiple of groups, got {shape[0]} and "
+                             f"{self._groups}.")
         data = np.zeros(shape, np.float32)
         per_group = shape[0] // self._groups
         centre = tuple(n // 2 for n in shape[2:])
@@ -74,7 +75,8 @@ class Bilinear(Initializer):
         size = shape[3]
         factor = math.ceil(size / 2.0)
         centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
-        # Paddle walks the flat index i with x = i % k and y = (i / k) % k, the division not rounded; files and
+        # Paddle walks the flat index i with x = i % k and y = (i / k) % k, the division not rounded; files
+        # and
         # losses of users who start from this weight depend on it.
         flat = np.arange(math.prod(shape), dtype=np.float64)
         x, y = flat % size, (flat / size) % size

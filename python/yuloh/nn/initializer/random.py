@@ -5,8 +5,8 @@ import math
 from ... import _core
 from .base import Initializer, calculate_gain, fans
 
-__all__ = ["KaimingNormal", "KaimingUniform", "MSRA", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "Xavier",
-           "XavierNormal", "XavierUniform"]
+__all__ = ["KaimingNormal", "KaimingUniform", "MSRA", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",
+           "Xavier", "XavierNormal", "XavierUniform"]
 
 
 def _uniform(shape, dtype, low, high):
@@ -109,7 +109,9 @@ class KaimingNormal(KaimingUniform):
 
 
 class Orthogonal(Initializer):
-    """Rows or columns of length ``gain``, orthogonal to each other; dimensions after the first are flattened."""
+    """Rows or columns of length ``gain``, orthogonal to each other;
+    dimensions after the first are flattened.
+    """
 
     def __init__(self, gain=1.0, name=None):
         self._gain = gain
@@ -128,8 +130,8 @@ class Orthogonal(Initializer):
 def _orthonormal_columns(rows, cols):
     """Haar-distributed [rows, cols] with orthonormal columns: the polar factor of a Gaussian matrix.
 
-    The polar factor x (x'x)^-1/2 is reached by Newton-Schulz steps x <- 1.5 x - 0.5 x x'x, which only need matmul.
-    Singular values s < 1 grow by 1.5 per step until they are near 1; 60 steps bring 1e-8 there.
+    The polar factor x (x'x)^-1/2 is reached by Newton-Schulz steps x <- 1.5 x - 0.5 x x'x, which only need
+    matmul. Singular values s < 1 grow by 1.5 per step until they are near 1; 60 steps bring 1e-8 there.
     """
     import yuloh
     x = _normal([rows, cols], "float64", 0.0, 1.0)

@@ -5,11 +5,10 @@ from ..initializer import Constant
 from .common import with_name
 from .layers import Layer
 
-__all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
-    "LogSoftmax", "Maxout", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "Sigmoid", "Silu", "Softmax",
-    "Softmax2D", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
-]
+__all__ = ["CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+           "LogSigmoid", "LogSoftmax", "Maxout", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "Sigmoid",
+           "Silu", "Softmax", "Softmax2D", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh",
+           "Tanhshrink", "ThresholdedReLU"]
 
 
 class _Activation(Layer):
@@ -304,8 +303,10 @@ class PReLU(Layer):
 
     def __init__(self, num_parameters=1, init=0.25, weight_attr=None, data_format="NCHW", name=None):
         super().__init__()
-        self._num_parameters, self._init, self._data_format, self._name = num_parameters, init, data_format, name
-        self._weight = self.create_parameter([num_parameters], attr=weight_attr, default_initializer=Constant(init))
+        self._num_parameters, self._init = num_parameters, init
+        self._data_format, self._name = data_format, name
+        self._weight = self.create_parameter([num_parameters], attr=weight_attr,
+                                             default_initializer=Constant(init))
 
     def forward(self, x):
         return F.prelu(x, self._weight, data_format=self._data_format)
@@ -326,5 +327,5 @@ class RReLU(Layer):
         return F.rrelu(x, lower=self._lower, upper=self._upper, training=self.training)
 
     def extra_repr(self):
-        return with_name(f"lower={self._lower}, upper={self._upper}, training={self.training}, dtype={self._dtype}",
-                         self._name)
+        return with_name(f"lower={self._lower}, upper={self._upper}, training={self.training}, "
+                         f"dtype={self._dtype}", self._name)

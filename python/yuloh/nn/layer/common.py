@@ -5,13 +5,12 @@ import numbers
 from .. import functional as F
 from .layers import Layer
 
-__all__ = [
-    "AlphaDropout", "Bilinear", "CircularPad1D", "CircularPad2D", "CircularPad3D", "ConstantPad1D", "ConstantPad2D",
-    "ConstantPad3D", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "FeatureAlphaDropout",
-    "Flatten", "Fold", "Identity", "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance", "ReflectionPad1D",
-    "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D", "Unflatten",
-    "Unfold", "Upsample", "UpsamplingBilinear2D", "UpsamplingNearest2D", "ZeroPad1D", "ZeroPad2D", "ZeroPad3D",
-]
+__all__ = ["AlphaDropout", "Bilinear", "CircularPad1D", "CircularPad2D", "CircularPad3D", "ConstantPad1D",
+           "ConstantPad2D", "ConstantPad3D", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D",
+           "Embedding", "FeatureAlphaDropout", "Flatten", "Fold", "Identity", "Linear", "Pad1D", "Pad2D",
+           "Pad3D", "PairwiseDistance", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D",
+           "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D", "Unflatten", "Unfold", "Upsample",
+           "UpsamplingBilinear2D", "UpsamplingNearest2D", "ZeroPad1D", "ZeroPad2D", "ZeroPad3D"]
 
 
 def with_name(text, name):
@@ -52,8 +51,8 @@ class Linear(Layer):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
-        return with_name(f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}",
-                         self.name)
+        return with_name(f"in_features={self.in_features}, out_features={self.out_features}, "
+                         f"dtype={self._dtype}", self.name)
 
 
 class Bilinear(Layer):
@@ -75,7 +74,9 @@ class Bilinear(Layer):
 
 
 class Embedding(Layer):
-    """Rows of weight [num_embeddings, embedding_dim] picked by integer ids; the row of ``padding_idx`` is 0."""
+    """Rows of weight [num_embeddings, embedding_dim] picked by integer ids;
+    the row of ``padding_idx`` is 0.
+    """
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, *,
                  scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None,
@@ -94,7 +95,8 @@ class Embedding(Layer):
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
                 raise ValueError(f"Embedding: _weight has shape {list(_weight.shape)}; "
                                  f"expected {[num_embeddings, embedding_dim]}.")
-            self.weight = self.create_parameter([num_embeddings, embedding_dim], default_initializer=Assign(_weight))
+            self.weight = self.create_parameter([num_embeddings, embedding_dim],
+                                                default_initializer=Assign(_weight))
         else:
             self.weight = self.create_parameter([num_embeddings, embedding_dim], attr=weight_attr)
         if _freeze:
@@ -113,18 +115,22 @@ class Embedding(Layer):
         text = f"{self._num_embeddings}, {self._embedding_dim}"
         if self._padding_idx is not None:
             text += f", padding_idx={self._padding_idx}"
-        return with_name(f"{text}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}", self._name)
+        return with_name(f"{text}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}",
+                         self._name)
 
 
 class Dropout(Layer):
-    """Zeroes elements with probability ``p`` while training; ``axis`` shares one choice over the other axes."""
+    """Zeroes elements with probability ``p`` while training;
+    ``axis`` shares one choice over the other axes.
+    """
 
     def __init__(self, p=0.5, inplace=False, axis=None, mode="upscale_in_train", name=None):
         super().__init__()
         if isinstance(p, numbers.Real) and not 0 <= p <= 1:
             raise ValueError(f"Dropout: p must be from 0 to 1, got {p}.")
         if mode not in ("upscale_in_train", "downscale_in_infer"):
-            raise ValueError(f"Dropout: mode must be 'upscale_in_train' or 'downscale_in_infer', got {mode!r}.")
+            raise ValueError("Dropout: mode must be 'upscale_in_train' or 'downscale_in_infer', got "
+                             f"{mode!r}.")
         self.p, self.inplace, self.axis, self.mode, self.name = p, inplace, axis, mode, name
 
     def forward(self, input):
@@ -217,7 +223,8 @@ class Upsample(Layer):
                  data_format=None, recompute_scale_factor=None, name=None):
         super().__init__()
         self.size, self.scale_factor, self.mode = size, scale_factor, mode.lower()
-        self.align_corners, self.align_mode, self.data_format, self.name = align_corners, align_mode, data_format, name
+        self.align_corners, self.align_mode = align_corners, align_mode
+        self.data_format, self.name = data_format, name
 
     def forward(self, x):
         return F.interpolate(x, size=self.size, scale_factor=self.scale_factor, mode=self.mode,
@@ -255,7 +262,8 @@ class Unfold(Layer):
 
     def __init__(self, kernel_sizes, dilations=1, paddings=0, strides=1, name=None):
         super().__init__()
-        self.kernel_sizes, self.dilations, self.paddings, self.strides = kernel_sizes, dilations, paddings, strides
+        self.kernel_sizes, self.dilations = kernel_sizes, dilations
+        self.paddings, self.strides = paddings, strides
         self.name = name
 
     def forward(self, input):
@@ -263,8 +271,8 @@ class Unfold(Layer):
                         dilations=self.dilations)
 
     def extra_repr(self):
-        return with_name(f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, padding={self.paddings}, "
-                         f"stride={self.strides}", self.name)
+        return with_name(f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, "
+                         f"padding={self.paddings}, " f"stride={self.strides}", self.name)
 
 
 class Fold(Unfold):
@@ -275,8 +283,8 @@ class Fold(Unfold):
         self.output_sizes = output_sizes
 
     def forward(self, input):
-        return F.fold(input, output_sizes=self.output_sizes, kernel_sizes=self.kernel_sizes, strides=self.strides,
-                      paddings=self.paddings, dilations=self.dilations)
+        return F.fold(input, output_sizes=self.output_sizes, kernel_sizes=self.kernel_sizes,
+                      strides=self.strides, paddings=self.paddings, dilations=self.dilations)
 
 
 class CosineSimilarity(Layer):
@@ -312,9 +320,11 @@ class PairwiseDistance(Layer):
         return with_name(text, self.name)
 
 
-# ---- padding ----------------------------------------------------------------------------------------------------
+# ---- padding -----------------------------------------------------------------------------------------------
 class _PadNd(Layer):
-    """Pads the spatial axes; ``padding`` is an int or (left, right, top, bottom, front, back), last axis first."""
+    """Pads the spatial axes; ``padding`` is an int or (left, right, top, bottom, front, back), last axis
+    first.
+    """
 
     n = 2
 
@@ -379,12 +389,13 @@ def _constant_pad(n):
     def __init__(self, padding, value, data_format=layout, name=None):
         base.__init__(self, padding, "constant", value, data_format, name)
 
-    return type(f"ConstantPad{n}D", (base,), {"__init__": __init__, "__doc__": f"Pad{n}D that fills with ``value``.",
+    return type(f"ConstantPad{n}D", (base,), {"__init__": __init__,
+                                              "__doc__": f"Pad{n}D that fills with ``value``.",
                                               "__module__": __name__})
 
 
 for _n in (1, 2, 3):
-    for _kind, _mode in (("ZeroPad", "constant"), ("ReflectionPad", "reflect"), ("ReplicationPad", "replicate"),
-                         ("CircularPad", "circular")):
+    for _kind, _mode in (("ZeroPad", "constant"), ("ReflectionPad", "reflect"),
+                         ("ReplicationPad", "replicate"), ("CircularPad", "circular")):
         globals()[f"{_kind}{_n}D"] = _fixed_mode(_kind, _mode, _n)
     globals()[f"ConstantPad{_n}D"] = _constant_pad(_n)

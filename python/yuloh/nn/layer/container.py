@@ -45,7 +45,8 @@ class _Ordered(Layer):
         """Puts a layer before position ``index`` (the length is allowed)."""
         size = len(self)
         if not -size <= index <= size:
-            raise IndexError(f"{type(self).__name__}: index {index} is out of range; expected {-size}..{size}.")
+            raise IndexError(f"{type(self).__name__}: index {index} is out of range; expected "
+                             f"{-size}..{size}.")
         layers = self._layers()
         layers.insert(index + size if index < 0 else index, sublayer)
         self._renumber(layers)
@@ -102,7 +103,8 @@ class Sequential(_Ordered):
     def _key(self, index):
         if isinstance(index, str):
             if index not in self._sub_layers:
-                raise KeyError(f"Sequential: there is no layer {index!r}; the names are {list(self._sub_layers)}.")
+                raise KeyError(f"Sequential: there is no layer {index!r}; the names are "
+                               f"{list(self._sub_layers)}.")
             return index
         return list(self._sub_layers)[_position(index, len(self), "Sequential")]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: convolutions and transposed convolutions in one, two and three dimensions.
 
-Weights are [out, in / groups, *kernel] (transposed: [in, out / groups, *kernel]). What ``F.convND`` would have to work
-out on every call (strides as lists, explicit padding) is worked out once, here.
+Weights are [out, in / groups, *kernel] (transposed: [in, out / groups, *kernel]). What ``F.convND`` would
+have to work out on every call (strides as lists, explicit padding) is worked out once, here.
 """
 import math
 
@@ -34,7 +34,8 @@ class _ConvNd(Layer):
         self._padding, self._padding_mode = padding, padding_mode
         self.output_padding = output_padding
         self._data_format = data_format
-        self._explicit = explicit_padding(padding, n, self._kernel_size, self._stride, self._dilation, data_format, name)
+        self._explicit = explicit_padding(padding, n, self._kernel_size, self._stride, self._dilation,
+                                          data_format, name)
         if self.transposed:
             shape, default = [in_channels, out_channels // groups, *self._kernel_size], None
         else:
@@ -52,16 +53,17 @@ class _ConvNd(Layer):
         if padding_mode not in _PAD_MODES:
             raise ValueError(f"{name}: padding_mode must be one of {_PAD_MODES}, got {padding_mode!r}.")
         if data_format not in DATA_FORMATS[self.n]:
-            raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[self.n]}, got {data_format!r}.")
+            raise ValueError(f"{name}: data_format must be one of {DATA_FORMATS[self.n]}, got "
+                             f"{data_format!r}.")
 
     def forward(self, x):
         if self._padding_mode != "zeros":
             pad = [p for axis in reversed(range(self.n)) for p in self._explicit[2 * axis:2 * axis + 2]]
             x = F.pad(x, pad, mode=self._padding_mode, data_format=self._data_format)
-            return conv_nd(self.n, x, self.weight, self.bias, self._stride, [0] * (2 * self.n), self._dilation,
-                           self._groups, self._data_format)
-        return conv_nd(self.n, x, self.weight, self.bias, self._stride, self._explicit, self._dilation, self._groups,
-                       self._data_format)
+            return conv_nd(self.n, x, self.weight, self.bias, self._stride, [0] * (2 * self.n),
+                           self._dilation, self._groups, self._data_format)
+        return conv_nd(self.n, x, self.weight, self.bias, self._stride, self._explicit, self._dilation,
+                       self._groups, self._data_format)
 
     def extra_repr(self):
         n = self.n
@@ -86,8 +88,8 @@ class _Transposed(_ConvNd):
 
     def forward(self, x, output_size=None):
         op = (F.conv1d_transpose, F.conv2d_transpose, F.conv3d_transpose)[self.n - 1]
-        return op(x, self.weight, bias=self.bias, stride=self._stride, padding=self._padding,
-                  output_padding=0 if output_size is not None else self.output_padding, dilation=self._dilation,
+        return op(x, self.weight, bias=self.bias, stride=self._stride, padding=self._padding, output_padding=0
+                  if output_size is not None else self.output_padding, dilation=self._dilation,
                   groups=self._groups, output_size=output_size, data_format=self._data_format)
 
 
@@ -101,10 +103,11 @@ class Conv1D(_ConvNd):
 
     n = 1
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *, bias=True,
-                 padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None, data_format="NCL"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *,
+                 bias=True, padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None,
+                 data_format="NCL"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
 
 
 class Conv2D(_ConvNd):
@@ -112,10 +115,11 @@ class Conv2D(_ConvNd):
 
     n = 2
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *, bias=True,
-                 padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None, data_format="NCHW"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *,
+                 bias=True, padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None,
+                 data_format="NCHW"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
 
 
 class Conv3D(_ConvNd):
@@ -123,10 +127,11 @@ class Conv3D(_ConvNd):
 
     n = 3
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *, bias=True,
-                 padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None, data_format="NCDHW"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, *,
+                 bias=True, padding_mode="zeros", device=None, dtype=None, weight_attr=None, bias_attr=None,
+                 data_format="NCDHW"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, _bias_attr(bias, bias_attr), data_format, dtype, padding_mode)
 
 
 class Conv1DTranspose(_Transposed):
@@ -134,10 +139,10 @@ class Conv1DTranspose(_Transposed):
 
     n = 1
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 dilation=1, weight_attr=None, bias_attr=None, data_format="NCL"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         bias_attr, data_format, output_padding=output_padding)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0,
+                 groups=1, dilation=1, weight_attr=None, bias_attr=None, data_format="NCL"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, bias_attr, data_format, output_padding=output_padding)
 
 
 class Conv2DTranspose(_Transposed):
@@ -145,10 +150,10 @@ class Conv2DTranspose(_Transposed):
 
     n = 2
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, dilation=1,
-                 groups=1, weight_attr=None, bias_attr=None, data_format="NCHW"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         bias_attr, data_format, output_padding=output_padding)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0,
+                 dilation=1, groups=1, weight_attr=None, bias_attr=None, data_format="NCHW"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, bias_attr, data_format, output_padding=output_padding)
 
 
 class Conv3DTranspose(_Transposed):
@@ -156,7 +161,7 @@ class Conv3DTranspose(_Transposed):
 
     n = 3
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, dilation=1,
-                 groups=1, weight_attr=None, bias_attr=None, data_format="NCDHW"):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_attr,
-                         bias_attr, data_format, output_padding=output_padding)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0,
+                 dilation=1, groups=1, weight_attr=None, bias_attr=None, data_format="NCDHW"):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         weight_attr, bias_attr, data_format, output_padding=output_padding)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: ``Layer``, the base class of every network.
 
-A layer owns parameters, buffers and sublayers by attribute name and turns a call into ``forward``. The call itself
-is kept light (no hooks: two dict tests and one method call), since all of a step's recording goes through it.
-Walking, hooks and membership are here; ``state.py`` holds state dicts and dtype changes.
+A layer owns parameters, buffers and sublayers by attribute name and turns a call into ``forward``. The call
+itself is kept light (no hooks: two dict tests and one method call), since all of a step's recording goes
+through it. Walking, hooks and membership are here; ``state.py`` holds state dicts and dtype changes.
 """
 import re
 
@@ -55,7 +55,9 @@ def _add_hook(hooks, hook, prepend, *flags):
 
 
 class Layer(LayerState):
-    """Base class of networks and of their parts. Subclasses call ``super().__init__()`` and define ``forward``."""
+    """Base class of networks and of their parts. Subclasses call ``super().__init__()`` and define
+    ``forward``.
+    """
 
     def __init__(self, name_scope=None, dtype="float32"):
         attributes = self.__dict__
@@ -73,7 +75,7 @@ class Layer(LayerState):
         attributes["_always_call"] = {}
         attributes["_state_dict_hooks"] = {}
 
-    # ---- calling ------------------------------------------------------------------------------------------------
+    # ---- calling -------------------------------------------------------------------------------------------
     def __call__(self, *inputs, **kwargs):
         if self._forward_pre_hooks or self._forward_post_hooks:
             return self._call_with_hooks(inputs, kwargs)
@@ -119,7 +121,8 @@ class Layer(LayerState):
         raise ValueError("Layer: backward is not a method to call or define. Hint: use loss.backward().")
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """Calls ``hook(layer, inputs)`` before ``forward``; what it returns, if not None, replaces the inputs.
+        """Calls ``hook(layer, inputs)`` before ``forward``; what it returns, if not None, replaces the
+        inputs.
 
         With ``with_kwargs`` it is ``hook(layer, inputs, kwargs) -> (inputs, kwargs) | None``.
         """
@@ -129,7 +132,8 @@ class Layer(LayerState):
         return helper
 
     def register_forward_post_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
-        """Calls ``hook(layer, inputs, outputs)`` after ``forward``; what it returns, if not None, is the output.
+        """Calls ``hook(layer, inputs, outputs)`` after ``forward``; what it returns, if not None, is the
+        output.
 
         ``with_kwargs`` adds the keyword arguments before the outputs; ``always_call`` calls it on errors too.
         """
@@ -142,7 +146,7 @@ class Layer(LayerState):
 
     register_forward_hook = register_forward_post_hook
 
-    # ---- membership ---------------------------------------------------------------------------------------------
+    # ---- membership ----------------------------------------------------------------------------------------
     def __setattr__(self, name, value):
         kind = type(value)
         if isinstance(value, Parameter):
@@ -159,7 +163,8 @@ class Layer(LayerState):
 
     def _place(self, registry, name, value):
         if registry is None:
-            raise ValueError(f"{type(self).__name__}: super().__init__() must be called before {name!r} is set.")
+            raise ValueError(f"{type(self).__name__}: super().__init__() must be called before {name!r} is "
+                             "set.")
         if name not in registry:
             self._forget(name)
             if registry is self._buffers:
@@ -195,9 +200,11 @@ class Layer(LayerState):
     def __dir__(self):
         return sorted(set(super().__dir__()))
 
-    def create_parameter(self, shape, attr=None, dtype=None, is_bias=False, default_initializer=None, device=None):
+    def create_parameter(self, shape, attr=None, dtype=None, is_bias=False, default_initializer=None,
+                         device=None):
         """New Parameter of this layer (not yet placed in it), or None where ``attr`` is False."""
-        return make_parameter(attr, shape, dtype or self._dtype, is_bias, default_initializer, self._full_name)
+        return make_parameter(attr, shape, dtype or self._dtype, is_bias, default_initializer,
+                              self._full_name)
 
     def create_tensor(self, name=None, persistable=None, dtype=None):
         """New empty tensor of this layer."""
@@ -249,7 +256,7 @@ class Layer(LayerState):
 
     add_module = register_module = add_sublayer
 
-    # ---- walking ------------------------------------------------------------------------------------------------
+    # ---- walking -------------------------------------------------------------------------------------------
     def named_children(self):
         """(name, layer) of each direct sublayer, each layer once."""
         seen = set()
@@ -325,7 +332,9 @@ class Layer(LayerState):
         return self
 
     def train(self, mode=True):
-        """Training behaviour (dropout, batch statistics) for this layer and everything below; returns this layer."""
+        """Training behaviour (dropout, batch statistics) for this layer and everything below; returns this
+        layer.
+        """
         for layer in self.sublayers(include_self=True):
             layer.training = bool(mode)
         return self
@@ -370,7 +379,7 @@ class Layer(LayerState):
         """The buffer at a dotted name; AttributeError when there is none."""
         return self._get_member(target, "_buffers", "buffer")
 
-    # ---- names and printing -------------------------------------------------------------------------------------
+    # ---- names and printing --------------------------------------------------------------------------------
     def full_name(self):
         """Name under which this layer's parameters were named, such as ``linear_0``."""
         return self._full_name

@@ -3,13 +3,11 @@
 from .. import functional as F
 from .layers import Layer
 
-__all__ = [
-    "AdaptiveLogSoftmaxWithLoss", "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",
-    "CrossEntropyLoss", "GaussianNLLLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss",
-    "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
-    "PoissonNLLLoss", "RNNTLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
-]
+__all__ = ["AdaptiveLogSoftmaxWithLoss", "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss",
+           "CrossEntropyLoss", "GaussianNLLLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss", "L1Loss",
+           "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
+           "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "RNNTLoss", "SmoothL1Loss", "SoftMarginLoss",
+           "TripletMarginLoss", "TripletMarginWithDistanceLoss"]
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -23,7 +21,8 @@ class _Loss(Layer):
         super().__init__()
         reduction = arguments.get("reduction", "mean")
         if reduction not in _REDUCTIONS:
-            raise ValueError(f"{type(self).__name__}: reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
+            raise ValueError(f"{type(self).__name__}: reduction must be one of {_REDUCTIONS}, got "
+                             f"{reduction!r}.")
         self._arguments = arguments
         for key, value in arguments.items():
             object.__setattr__(self, key, value)
@@ -44,8 +43,8 @@ class CrossEntropyLoss(_PairLoss):
 
     function = "cross_entropy"
 
-    def __init__(self, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1, use_softmax=True,
-                 label_smoothing=0.0, name=None):
+    def __init__(self, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1,
+                 use_softmax=True, label_smoothing=0.0, name=None):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction, soft_label=soft_label,
                          axis=axis, use_softmax=use_softmax, label_smoothing=label_smoothing)
 
@@ -115,7 +114,8 @@ class KLDivLoss(_PairLoss):
     def __init__(self, reduction="mean", log_target=False):
         Layer.__init__(self)
         if reduction not in (*_REDUCTIONS, "batchmean"):
-            raise ValueError(f"KLDivLoss: reduction must be one of {(*_REDUCTIONS, 'batchmean')}, got {reduction!r}.")
+            raise ValueError(f"KLDivLoss: reduction must be one of {(*_REDUCTIONS, 'batchmean')}, got "
+                             f"{reduction!r}.")
         self.reduction, self.log_target = reduction, log_target
         self._arguments = {"reduction": reduction, "log_target": log_target}
 
@@ -261,8 +261,8 @@ class RNNTLoss(Layer):
 class HSigmoidLoss(Layer):
     """Hierarchical sigmoid over a binary tree of the classes."""
 
-    def __init__(self, feature_size, num_classes, weight_attr=None, bias_attr=None, is_custom=False, is_sparse=False,
-                 name=None):
+    def __init__(self, feature_size, num_classes, weight_attr=None, bias_attr=None, is_custom=False,
+                 is_sparse=False, name=None):
         super().__init__()
         if num_classes < 2 and not is_custom:
             raise ValueError(f"HSigmoidLoss: num_classes must be at least 2, got {num_classes}.")
@@ -292,7 +292,8 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         self.head_size = self.shortlist_size + self.n_clusters
         self.is_head_bias = head_bias
         self.head_weight = self.create_parameter([in_features, self.head_size], attr=weight_attr)
-        self.head_bias = (self.create_parameter([self.head_size], attr=bias_attr, is_bias=True) if head_bias else None)
+        self.head_bias = (self.create_parameter([self.head_size], attr=bias_attr, is_bias=True) if head_bias
+                          else None)
         self.tail_weights = []
         for i in range(self.n_clusters):
             hidden = int(in_features // (div_value ** (i + 1)))
@@ -305,5 +306,5 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
             self.tail_weights.append(pair)
 
     def forward(self, input, label):
-        return F.adaptive_log_softmax_with_loss(input, label, self.head_weight, self.tail_weights, self.cutoffs,
-                                                self.head_bias)
+        return F.adaptive_log_softmax_with_loss(input, label, self.head_weight, self.tail_weights,
+                                                self.cutoffs, self.head_bias)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer room: normalisations. Running statistics are buffers that the recorded op updates; nothing is read here."""
+"""Layer room: normalisations. Running statistics are buffers that the recorded op updates; nothing is read
+here.
+"""
 import math
 import numbers
 
@@ -11,8 +13,9 @@ from ...framework.param_attr import ParamAttr
 from .common import with_name
 from .layers import Layer
 
-__all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm", "InstanceNorm1D", "InstanceNorm2D",
-           "InstanceNorm3D", "LayerNorm", "LocalResponseNorm", "SpectralNorm", "SyncBatchNorm"]
+__all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm", "InstanceNorm1D",
+           "InstanceNorm2D", "InstanceNorm3D", "LayerNorm", "LocalResponseNorm", "SpectralNorm",
+           "SyncBatchNorm"]
 
 
 class _NormBase(Layer):
@@ -32,14 +35,17 @@ class _BatchNormBase(_NormBase):
     ranks = (2, 3, 4, 5)
     formats = ("NCHW",)
 
-    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None, data_format="NCHW",
-                 use_global_stats=None, name=None, mean_name=None, variance_name=None, dtype="float32"):
+    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None,
+                 data_format="NCHW", use_global_stats=None, name=None, mean_name=None, variance_name=None,
+                 dtype="float32"):
         super().__init__(dtype=dtype)
         if data_format not in self.formats:
-            raise ValueError(f"{type(self).__name__}: data_format must be one of {self.formats}, got {data_format!r}.")
+            raise ValueError(f"{type(self).__name__}: data_format must be one of {self.formats}, got "
+                             f"{data_format!r}.")
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
-        self._plain = use_global_stats is None and data_format not in CHANNEL_LAST  # the case that is quick to record
+        # The case that is quick to record.
+        self._plain = use_global_stats is None and data_format not in CHANNEL_LAST
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._scale_and_shift([num_features], weight_attr, bias_attr)
         self._mean = self._statistic(num_features, 0.0, mean_name)
@@ -53,13 +59,13 @@ class _BatchNormBase(_NormBase):
 
     def forward(self, input):
         if input.ndim not in self.ranks:
-            raise ValueError(f"{type(self).__name__}: input must have {' or '.join(map(str, self.ranks))} dimensions, "
-                             f"got shape {list(input.shape)}.")
+            raise ValueError(f"{type(self).__name__}: input must have {' or '.join(map(str, self.ranks))} "
+                             "dimensions, " f"got shape {list(input.shape)}.")
         if self.training and self._plain:
             return normalize_batch(input, self._mean, self._variance, self.weight, self.bias, self._momentum,
                                    self._epsilon)
-        return F.batch_norm(input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum,
-                            self._epsilon, self._data_format, self._use_global_stats)
+        return F.batch_norm(input, self._mean, self._variance, self.weight, self.bias, self.training,
+                            self._momentum, self._epsilon, self._data_format, self._use_global_stats)
 
     def extra_repr(self):
         text = f"num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}"
@@ -74,9 +80,10 @@ class BatchNorm1D(_BatchNormBase):
     ranks = (2, 3)
     formats = ("NCL", "NC", "NLC")
 
-    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None, data_format="NCL",
-                 use_global_stats=None, name=None):
-        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None,
+                 data_format="NCL", use_global_stats=None, name=None):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format,
+                         use_global_stats, name)
 
 
 class BatchNorm2D(_BatchNormBase):
@@ -85,9 +92,10 @@ class BatchNorm2D(_BatchNormBase):
     ranks = (4,)
     formats = ("NCHW", "NHWC")
 
-    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None, data_format="NCHW",
-                 use_global_stats=None, name=None):
-        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None,
+                 data_format="NCHW", use_global_stats=None, name=None):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format,
+                         use_global_stats, name)
 
 
 class BatchNorm3D(_BatchNormBase):
@@ -96,9 +104,10 @@ class BatchNorm3D(_BatchNormBase):
     ranks = (5,)
     formats = ("NCDHW", "NDHWC")
 
-    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None, data_format="NCDHW",
-                 use_global_stats=None, name=None):
-        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None,
+                 data_format="NCDHW", use_global_stats=None, name=None):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format,
+                         use_global_stats, name)
 
 
 class SyncBatchNorm(_BatchNormBase):
@@ -106,16 +115,18 @@ class SyncBatchNorm(_BatchNormBase):
 
     formats = ("NCHW", "NHWC", "NCL", "NC", "NLC", "NCDHW", "NDHWC")
 
-    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None, data_format="NCHW",
-                 name=None):
+    def __init__(self, num_features, momentum=0.9, epsilon=1e-5, weight_attr=None, bias_attr=None,
+                 data_format="NCHW", name=None):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
 
     @classmethod
     def convert_sync_batchnorm(cls, layer):
-        """``layer`` with every BatchNormND below (and itself) replaced; parameters and statistics are shared."""
+        """``layer`` with every BatchNormND below (and itself) replaced;
+        parameters and statistics are shared.
+        """
         if isinstance(layer, (BatchNorm1D, BatchNorm2D, BatchNorm3D)):
-            twin = cls(layer._num_features, layer._momentum, layer._epsilon, layer._weight_attr, layer._bias_attr,
-                       layer._data_format, layer._name)
+            twin = cls(layer._num_features, layer._momentum, layer._epsilon, layer._weight_attr,
+                       layer._bias_attr, layer._data_format, layer._name)
             for name in ("weight", "bias", "_mean", "_variance"):
                 setattr(twin, name, getattr(layer, name))
             twin.training = layer.training
@@ -143,8 +154,8 @@ class BatchNorm(_BatchNormBase):
 
     def forward(self, input):
         training = self.training or self._trainable_statistics
-        out = F.batch_norm(input, self._mean, self._variance, self.weight, self.bias, training, self._momentum,
-                           self._epsilon, self._data_format, self._use_global_stats)
+        out = F.batch_norm(input, self._mean, self._variance, self.weight, self.bias, training,
+                           self._momentum, self._epsilon, self._data_format, self._use_global_stats)
         return out if self._act is None else getattr(F, self._act)(out)
 
     def extra_repr(self):
@@ -154,15 +165,15 @@ class BatchNorm(_BatchNormBase):
 class LayerNorm(_NormBase):
     """Normalises over the last axes, whose sizes are ``normalized_shape``."""
 
-    def __init__(self, normalized_shape, epsilon=1e-5, *, elementwise_affine=True, bias=True, device=None, dtype=None,
-                 weight_attr=None, bias_attr=None, name=None):
+    def __init__(self, normalized_shape, epsilon=1e-5, *, elementwise_affine=True, bias=True, device=None,
+                 dtype=None, weight_attr=None, bias_attr=None, name=None):
         super().__init__(dtype=dtype or "float32")
         if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = [normalized_shape]
         self._normalized_shape, self._epsilon, self._name = list(normalized_shape), epsilon, name
         # Paddle keeps both as vectors, whatever the number of axes; files depend on it.
-        self._scale_and_shift([math.prod(self._normalized_shape)], weight_attr if elementwise_affine else False,
-                              bias_attr if elementwise_affine and bias else False)
+        self._scale_and_shift([math.prod(self._normalized_shape)], weight_attr if elementwise_affine
+                              else False, bias_attr if elementwise_affine and bias else False)
 
     def forward(self, input):
         return F.layer_norm(input, self._normalized_shape, self.weight, self.bias, self._epsilon)
@@ -182,7 +193,8 @@ class GroupNorm(_NormBase):
                              f"got {num_channels} and {num_groups}.")
         self._num_groups, self._num_channels, self._epsilon = num_groups, num_channels, epsilon
         self._data_format, self._name = data_format, name
-        self._scale_and_shift([num_channels], weight_attr if affine else False, bias_attr if affine else False)
+        self._scale_and_shift([num_channels], weight_attr if affine else False, bias_attr if affine
+                              else False)
 
     def forward(self, input):
         return F.group_norm(input, self._num_groups, self._epsilon, self.weight, self.bias, self._data_format)
@@ -204,15 +216,16 @@ class _InstanceNormBase(_NormBase):
         if weight_attr is False or bias_attr is False:
             self.scale = self.bias = None
         else:
-            self.scale = self.create_parameter([num_features], attr=weight_attr, default_initializer=Constant(1.0))
+            self.scale = self.create_parameter([num_features], attr=weight_attr,
+                                               default_initializer=Constant(1.0))
             self.bias = self.create_parameter([num_features], attr=bias_attr, is_bias=True)
 
     def forward(self, input):
         if len(input.shape) not in self.ranks:
-            raise ValueError(f"{type(self).__name__}: input must have {' or '.join(map(str, self.ranks))} dimensions, "
-                             f"got shape {list(input.shape)}.")
-        return F.instance_norm(input, weight=self.scale, bias=self.bias, momentum=self._momentum, eps=self._epsilon,
-                               data_format=self._data_format)
+            raise ValueError(f"{type(self).__name__}: input must have {' or '.join(map(str, self.ranks))} "
+                             "dimensions, " f"got shape {list(input.shape)}.")
+        return F.instance_norm(input, weight=self.scale, bias=self.bias, momentum=self._momentum,
+                               eps=self._epsilon, data_format=self._data_format)
 
     def extra_repr(self):
         return with_name(f"num_features={self._num_features}, epsilon={self._epsilon}", self._name)
@@ -223,8 +236,8 @@ class InstanceNorm1D(_InstanceNormBase):
 
     ranks = (2, 3)
 
-    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None, data_format="NCL",
-                 name=None):
+    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None,
+                 data_format="NCL", name=None):
         super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
@@ -233,8 +246,8 @@ class InstanceNorm2D(_InstanceNormBase):
 
     ranks = (4,)
 
-    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None, data_format="NCHW",
-                 name=None):
+    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None,
+                 data_format="NCHW", name=None):
         super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
@@ -243,8 +256,8 @@ class InstanceNorm3D(_InstanceNormBase):
 
     ranks = (5,)
 
-    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None, data_format="NCDHW",
-                 name=None):
+    def __init__(self, num_features, epsilon=1e-5, momentum=0.9, weight_attr=None, bias_attr=None,
+                 data_format="NCDHW", name=None):
         super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
@@ -269,12 +282,14 @@ class LocalResponseNorm(Layer):
 class SpectralNorm(Layer):
     """The given weight divided by its largest singular value, found by power iteration.
 
-    The iteration starts from ``weight_u`` and ``weight_v`` on every call; like Paddle's, they stay as they are.
+    The iteration starts from ``weight_u`` and ``weight_v`` on every call; like Paddle's, they stay as they
+    are.
     """
 
     def __init__(self, weight_shape, dim=0, power_iters=1, eps=1e-12, dtype="float32"):
         super().__init__(dtype=dtype)
-        self._weight_shape, self._dim, self._power_iters, self._eps = list(weight_shape), dim, power_iters, eps
+        self._weight_shape, self._dim = list(weight_shape), dim
+        self._power_iters, self._eps = power_iters, eps
         height = self._weight_shape[dim]
         width = 1
         for axis, size in enumerate(self._weight_shape):

@@ -6,11 +6,10 @@ from ..functional.conv import DATA_FORMATS, explicit_padding, to_list
 from .common import with_name
 from .layers import Layer
 
-__all__ = [
-    "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D", "AdaptiveMaxPool2D",
-    "AdaptiveMaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "FractionalMaxPool2D", "FractionalMaxPool3D",
-    "LPPool1D", "LPPool2D", "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxUnPool1D", "MaxUnPool2D", "MaxUnPool3D",
-]
+__all__ = ["AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D",
+           "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D",
+           "FractionalMaxPool2D", "FractionalMaxPool3D", "LPPool1D", "LPPool2D", "MaxPool1D", "MaxPool2D",
+           "MaxPool3D", "MaxUnPool1D", "MaxUnPool2D", "MaxUnPool3D"]
 
 
 class _Pool(Layer):
@@ -71,8 +70,8 @@ class AvgPool2D(_Window):
 
     function = "avg_pool2d"
 
-    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
-                 data_format="NCHW", name=None):
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True,
+                 divisor_override=None, data_format="NCHW", name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
                          exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
         self._freeze(_core.ops.avg_pool, 2, bool(exclusive), divisor_override)
@@ -83,8 +82,8 @@ class AvgPool3D(_Window):
 
     function = "avg_pool3d"
 
-    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None,
-                 data_format="NCDHW", name=None):
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True,
+                 divisor_override=None, data_format="NCDHW", name=None):
         super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
                          exclusive=exclusive, divisor_override=divisor_override, data_format=data_format)
         self._freeze(_core.ops.avg_pool, 3, bool(exclusive), divisor_override)
@@ -96,8 +95,8 @@ class MaxPool1D(_Window):
     function = "max_pool1d"
 
     def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
-                         ceil_mode=ceil_mode)
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         return_mask=return_mask, ceil_mode=ceil_mode)
         self._freeze(_core.ops.max_pool, 1)
 
 
@@ -106,10 +105,10 @@ class MaxPool2D(_Window):
 
     function = "max_pool2d"
 
-    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCHW",
-                 name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
-                         ceil_mode=ceil_mode, data_format=data_format)
+    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False,
+                 data_format="NCHW", name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
         self._freeze(_core.ops.max_pool, 2)
 
 
@@ -118,10 +117,10 @@ class MaxPool3D(_Window):
 
     function = "max_pool3d"
 
-    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format="NCDHW",
-                 name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, return_mask=return_mask,
-                         ceil_mode=ceil_mode, data_format=data_format)
+    def __init__(self, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False,
+                 data_format="NCDHW", name=None):
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
         self._freeze(_core.ops.max_pool, 3)
 
 
@@ -131,9 +130,10 @@ class LPPool1D(_Pool):
     function = "lp_pool1d"
     shown = ("norm_type", "kernel_size", "stride", "padding")
 
-    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL", name=None):
-        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size, stride=stride, padding=padding,
-                         ceil_mode=ceil_mode, data_format=data_format)
+    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCL",
+                 name=None):
+        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size, stride=stride,
+                         padding=padding, ceil_mode=ceil_mode, data_format=data_format)
 
 
 class LPPool2D(_Pool):
@@ -142,9 +142,10 @@ class LPPool2D(_Pool):
     function = "lp_pool2d"
     shown = ("norm_type", "kernel_size", "stride", "padding")
 
-    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW", name=None):
-        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size,
-                         stride=kernel_size if stride is None else stride, padding=padding, ceil_mode=ceil_mode,
+    def __init__(self, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data_format="NCHW",
+                 name=None):
+        super().__init__(name, norm_type=float(norm_type), kernel_size=kernel_size, stride=kernel_size
+                         if stride is None else stride, padding=padding, ceil_mode=ceil_mode,
                          data_format=data_format)
 
 
@@ -225,8 +226,8 @@ class MaxUnPool1D(_UnPool):
     function = "max_unpool1d"
 
     def __init__(self, kernel_size, stride=None, padding=0, data_format="NCL", output_size=None, name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
-                         output_size=output_size)
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         data_format=data_format, output_size=output_size)
 
 
 class MaxUnPool2D(_UnPool):
@@ -235,8 +236,8 @@ class MaxUnPool2D(_UnPool):
     function = "max_unpool2d"
 
     def __init__(self, kernel_size, stride=None, padding=0, data_format="NCHW", output_size=None, name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
-                         output_size=output_size)
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         data_format=data_format, output_size=output_size)
 
 
 class MaxUnPool3D(_UnPool):
@@ -245,5 +246,5 @@ class MaxUnPool3D(_UnPool):
     function = "max_unpool3d"
 
     def __init__(self, kernel_size, stride=None, padding=0, data_format="NCDHW", output_size=None, name=None):
-        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding, data_format=data_format,
-                         output_size=output_size)
+        super().__init__(name, kernel_size=kernel_size, stride=stride, padding=padding,
+                         data_format=data_format, output_size=output_size)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: the dicts in which a Layer keeps its parameters, buffers and sublayers.
 
-Whatever stands in such a dict also stands in the layer's ``__dict__``, so that ``self.weight`` is a plain attribute
-read and never a Python-level ``__getattr__``: that read is on the path of every call.
+Whatever stands in such a dict also stands in the layer's ``__dict__``, so that ``self.weight`` is a plain
+attribute read and never a Python-level ``__getattr__``: that read is on the path of every call.
 """
 import weakref
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: recurrent cells and networks.
 
-A network is recorded unrolled: the input's share of all gates is one matmul over the whole sequence, each time step
-then adds the state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
+A network is recorded unrolled: the input's share of all gates is one matmul over the whole sequence, each
+time step then adds the state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
 """
 import math
 
@@ -15,10 +15,14 @@ __all__ = ["BiRNN", "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCellBase", 
 
 
 class RNNCellBase(Layer):
-    """Base of cells: ``cell(inputs, states) -> (output, new states)``. Subclasses may give ``state_shape``."""
+    """Base of cells: ``cell(inputs, states) -> (output, new states)``. Subclasses may give
+    ``state_shape``.
+    """
 
     def get_initial_states(self, batch_ref, shape=None, dtype=None, init_value=0.0, batch_dim_idx=0):
-        """Tensors [batch, *shape] filled with ``init_value``; nested as ``shape`` (default ``state_shape``) is."""
+        """Tensors [batch, *shape] filled with ``init_value``; nested as ``shape`` (default ``state_shape``)
+        is.
+        """
         import yuloh
         shape = self.state_shape if shape is None else shape
         batch = batch_ref.shape[batch_dim_idx]
@@ -62,7 +66,8 @@ class _GatedCell(RNNCellBase):
                 return self.create_parameter(shape, attr=attr, is_bias=is_bias, default_initializer=law)
             # Without an attribute Paddle keeps a frozen parameter: weights of 1, biases of 0.
             from ..initializer import Constant
-            frozen = self.create_parameter(shape, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0))
+            law_of_frozen = Constant(0.0 if is_bias else 1.0)
+            frozen = self.create_parameter(shape, is_bias=is_bias, default_initializer=law_of_frozen)
             frozen.stop_gradient = True
             return frozen
 
@@ -118,7 +123,9 @@ class SimpleRNNCell(_GatedCell):
 
 
 class LSTMCell(_GatedCell):
-    """c' = f c + i tanh(g), h' = o tanh(c'); with ``proj_size`` h' is projected by weight_ho [hidden, proj]."""
+    """c' = f c + i tanh(g), h' = o tanh(c');
+    with ``proj_size`` h' is projected by weight_ho [hidden, proj].
+    """
 
     gates = 4
 
@@ -126,7 +133,8 @@ class LSTMCell(_GatedCell):
                  bias_hh_attr=None, proj_size=0, name=None):
         if proj_size < 0 or proj_size >= hidden_size > 0:
             raise ValueError(f"LSTMCell: proj_size must be from 0 to less than hidden_size, got {proj_size}.")
-        super().__init__(input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr, proj_size)
+        super().__init__(input_size, hidden_size, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr,
+                         proj_size)
         self.proj_size = proj_size
         if proj_size:
             spread = 1.0 / math.sqrt(hidden_size)
@@ -167,7 +175,7 @@ class GRUCell(_GatedCell):
         return h, h
 
 
-# ---- walking a cell along a sequence ----------------------------------------------------------------------------
+# ---- walking a cell along a sequence -----------------------------------------------------------------------
 def _map(fn, *trees):
     """``fn`` on the corresponding tensors of equally nested tuples and lists."""
     if isinstance(trees[0], (list, tuple)):
@@ -184,9 +192,12 @@ def _masks(sequence_length, steps, dtype):
 
 
 def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, **kwargs):
-    """Outputs (list over time, each [batch, out]) and final states of ``cell`` along time-major ``inputs``."""
+    """Outputs (list over time, each [batch, out]) and final states of ``cell`` along time-major
+    ``inputs``.
+    """
     import yuloh
-    quick = isinstance(cell, _GatedCell) and not kwargs and not (cell._forward_pre_hooks or cell._forward_post_hooks)
+    hooked = cell._forward_pre_hooks or cell._forward_post_hooks
+    quick = isinstance(cell, _GatedCell) and not kwargs and not hooked
     sequence = _map(lambda t: yuloh.unbind(t, axis=0), cell.project(inputs) if quick else inputs)
     steps = len(sequence) if quick or not isinstance(inputs, (list, tuple)) else len(sequence[0])
     outputs = [None] * steps
@@ -225,7 +236,8 @@ class RNN(Layer):
         self.is_reverse, self.time_major = is_reverse, time_major
 
     def forward(self, inputs, initial_states=None, sequence_length=None, **kwargs):
-        return _run(self.cell, inputs, initial_states, sequence_length, self.is_reverse, self.time_major, **kwargs)
+        return _run(self.cell, inputs, initial_states, sequence_length, self.is_reverse, self.time_major,
+                    **kwargs)
 
 
 class BiRNN(Layer):
@@ -247,19 +259,23 @@ class BiRNN(Layer):
 
 
 class _Network(LayerList):
-    """``num_layers`` of a cell, one or two directions. Parameters also stand here as weight_ih_l0, ..._reverse."""
+    """``num_layers`` of a cell, one or two directions. Parameters also stand here as weight_ih_l0,
+    ..._reverse.
+    """
 
-    def __init__(self, make_cell, input_size, hidden_size, num_layers, direction, time_major, dropout, proj_size=0):
+    def __init__(self, make_cell, input_size, hidden_size, num_layers, direction, time_major, dropout,
+                 proj_size=0):
         super().__init__()
         words = {"forward": 1, "bidirect": 2, "bidirectional": 2}
         if direction not in words:
-            raise ValueError(f"{type(self).__name__}: direction must be one of {list(words)}, got {direction!r}.")
+            raise ValueError(f"{type(self).__name__}: direction must be one of {list(words)}, got "
+                             f"{direction!r}.")
         if num_layers < 1:
             raise ValueError(f"{type(self).__name__}: num_layers must be positive, got {num_layers}.")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.num_directions, self.time_major, self.dropout = words[direction], time_major, dropout
         self.proj_size = proj_size
-        self.state_components = 2 if make_cell is LSTMCell or getattr(make_cell, "func", None) is LSTMCell else 1
+        self.state_components = 2 if make_cell.func is LSTMCell else 1
         width = (proj_size or hidden_size) * self.num_directions
         for layer in range(num_layers):
             size = input_size if layer == 0 else width
@@ -330,19 +346,22 @@ class _Network(LayerList):
 def _maker(cell, *attrs, **settings):
     """Constructor of ``cell`` from (input size, hidden size) with the rest fixed."""
     def make(input_size, hidden_size):
-        return cell(input_size, hidden_size, weight_ih_attr=attrs[0], weight_hh_attr=attrs[1], bias_ih_attr=attrs[2],
-                    bias_hh_attr=attrs[3], **settings)
+        return cell(input_size, hidden_size, weight_ih_attr=attrs[0], weight_hh_attr=attrs[1],
+                    bias_ih_attr=attrs[2], bias_hh_attr=attrs[3], **settings)
     make.func = cell
     return make
 
 
 class SimpleRNN(_Network):
-    """Elman network over [batch, time, input] -> outputs [batch, time, hidden], h [layers * directions, batch, hidden]."""
+    """Elman network over [batch, time, input] -> outputs [batch, time, hidden], h [layers * directions,
+    batch, hidden].
+    """
 
-    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False, dropout=0.0,
-                 activation="tanh", weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None,
-                 name=None):
-        make = _maker(SimpleRNNCell, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr, activation=activation)
+    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False,
+                 dropout=0.0, activation="tanh", weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None,
+                 bias_hh_attr=None, name=None):
+        make = _maker(SimpleRNNCell, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr,
+                      activation=activation)
         super().__init__(make, input_size, hidden_size, num_layers, direction, time_major, dropout)
         self.activation = activation
 
@@ -350,17 +369,19 @@ class SimpleRNN(_Network):
 class LSTM(_Network):
     """LSTM over [batch, time, input] -> outputs, (h, c) with h and c [layers * directions, batch, hidden]."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False, dropout=0.0,
-                 weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None, proj_size=0,
-                 name=None):
-        make = _maker(LSTMCell, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr, proj_size=proj_size)
+    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False,
+                 dropout=0.0, weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None,
+                 proj_size=0, name=None):
+        make = _maker(LSTMCell, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr,
+                      proj_size=proj_size)
         super().__init__(make, input_size, hidden_size, num_layers, direction, time_major, dropout, proj_size)
 
 
 class GRU(_Network):
     """GRU over [batch, time, input] -> outputs, h [layers * directions, batch, hidden]."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False, dropout=0.0,
-                 weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None, name=None):
+    def __init__(self, input_size, hidden_size, num_layers=1, direction="forward", time_major=False,
+                 dropout=0.0, weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None,
+                 name=None):
         make = _maker(GRUCell, weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
         super().__init__(make, input_size, hidden_size, num_layers, direction, time_major, dropout)

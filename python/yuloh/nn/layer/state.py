@@ -18,14 +18,16 @@ _REGISTRIES = ("_parameters", "_buffers", "_sub_layers")
 class LayerState:
     """The part of ``Layer`` that deals with all members at once."""
 
-    # ---- state dict ---------------------------------------------------------------------------------------------
+    # ---- state dict ----------------------------------------------------------------------------------------
     def state_dict(self, destination=None, include_sublayers=True, structured_name_prefix="", use_hook=True,
                    keep_vars=True, *, prefix=None):
         """OrderedDict of parameters and persistable buffers by dotted name.
 
-        ``keep_vars=False`` gives detached tensors. ``prefix`` is torch's spelling of ``structured_name_prefix``.
+        ``keep_vars=False`` gives detached tensors. ``prefix`` is torch's spelling of
+        ``structured_name_prefix``.
         """
-        return self._state(destination, include_sublayers, prefix or structured_name_prefix, use_hook, keep_vars, False)
+        return self._state(destination, include_sublayers, prefix or structured_name_prefix, use_hook,
+                           keep_vars, False)
 
     def to_static_state_dict(self, destination=None, include_sublayers=True, structured_name_prefix="",
                              use_hook=True, keep_vars=True):
@@ -61,8 +63,8 @@ class LayerState:
     def set_state_dict(self, state_dict, use_structured_name=True):
         """Loads values by dotted name (or by parameter name). Returns (missing names, unexpected names).
 
-        Entries with another shape are skipped with a warning; other dtypes are converted. ``state_dict`` is not
-        changed, and no value is read: Tensors are only rebound.
+        Entries with another shape are skipped with a warning; other dtypes are converted. ``state_dict`` is
+        not changed, and no value is read: Tensors are only rebound.
         """
         own = self._state(None, True, "", False, True, False)
         missing, used, pairs = [], set(), []
@@ -71,7 +73,8 @@ class LayerState:
             value = state_dict.get(key)
             if value is None:
                 missing.append(name)
-                warnings.warn(f"set_state_dict: {name} is not loaded, it is missing in the given dict.", stacklevel=2)
+                warnings.warn(f"set_state_dict: {name} is not loaded, it is missing in the given dict.",
+                              stacklevel=2)
                 continue
             used.add(key)
             shape = list(getattr(value, "shape", np.shape(value)))
@@ -98,7 +101,7 @@ class LayerState:
                                f"{unexpected}. Hint: strict=False loads what fits.")
         return missing, unexpected
 
-    # ---- gradients ----------------------------------------------------------------------------------------------
+    # ---- gradients -----------------------------------------------------------------------------------------
     def clear_gradients(self, set_to_zero=True):
         """Drops the gradients of all trainable parameters."""
         for parameter in self.parameters():
@@ -115,9 +118,11 @@ class LayerState:
             parameter.stop_gradient = not requires_grad
         return self
 
-    # ---- dtype and device ---------------------------------------------------------------------------------------
+    # ---- dtype and device ----------------------------------------------------------------------------------
     def to(self, device=None, dtype=None, blocking=None, non_blocking=None):
-        """Moves to a device (here: checks its name) and converts floating members to ``dtype``; returns this layer."""
+        """Moves to a device (here: checks its name) and converts floating members to ``dtype``; returns this
+        layer.
+        """
         if device is not None:
             if isinstance(device, _core.DType) or (isinstance(device, str) and _is_dtype(device)):
                 device, dtype = None, device
@@ -174,7 +179,7 @@ class LayerState:
         """Raises RuntimeError: there is no CUDA device in this build."""
         return self.to("gpu" if device is None else device)
 
-    # ---- copies -------------------------------------------------------------------------------------------------
+    # ---- copies --------------------------------------------------------------------------------------------
     def __getstate__(self):
         state = dict(self.__dict__)
         for key in _REGISTRIES:
@@ -190,7 +195,8 @@ class LayerState:
 
 
 def _is_dtype(text):
-    return text.rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8")
+    return text.rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16", "float64", "int32", "int64", "int8",
+                                       "uint8")
 
 
 def _excluded(layers, keep_norms=False):
@@ -220,10 +226,13 @@ def no_record():
 
 
 def _assign(target, value):
-    """Gives the member ``target`` the value of a Tensor or array-like of its shape, converted to its dtype."""
+    """Gives the member ``target`` the value of a Tensor or array-like of its shape, converted to its
+    dtype.
+    """
     if not isinstance(value, _core.Tensor):
         value = to_tensor(np.asarray(value))  # uint16 arrays hold bfloat16 bits, as in Paddle
     with no_record():
         value = value.detach()
-        value = value.clone() if dtype_name(value.dtype) == dtype_name(target.dtype) else value.astype(target.dtype)
+        same = dtype_name(value.dtype) == dtype_name(target.dtype)
+        value = value.clone() if same else value.astype(target.dtype)
         target._assign(value)

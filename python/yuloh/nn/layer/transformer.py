@@ -11,8 +11,8 @@ from .container import LayerList
 from .layers import Layer
 from .norm import LayerNorm
 
-__all__ = ["MultiHeadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-           "TransformerEncoderLayer"]
+__all__ = ["MultiHeadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+           "TransformerEncoder", "TransformerEncoderLayer"]
 
 
 def _attrs(attr, count):
@@ -36,7 +36,9 @@ def _attrs(attr, count):
 
 
 def _additive_mask(mask, dtype):
-    """What is added to the scores: bool False and integer 0 become a very negative number; None stays None."""
+    """What is added to the scores: bool False and integer 0 become a very negative number;
+    None stays None.
+    """
     if mask is None:
         return None
     name = dtype_name(mask.dtype)
@@ -46,13 +48,15 @@ def _additive_mask(mask, dtype):
 
 
 class MultiHeadAttention(Layer):
-    """Attention of query [batch, n, embed_dim] over key and value [batch, m, kdim / vdim] in ``num_heads`` heads."""
+    """Attention of query [batch, n, embed_dim] over key and value [batch, m, kdim / vdim] in ``num_heads``
+    heads.
+    """
 
     Cache = collections.namedtuple("Cache", ["k", "v"])
     StaticCache = collections.namedtuple("StaticCache", ["k", "v"])
 
-    def __init__(self, embed_dim, num_heads, dropout=0.0, kdim=None, vdim=None, need_weights=False, weight_attr=None,
-                 bias_attr=None):
+    def __init__(self, embed_dim, num_heads, dropout=0.0, kdim=None, vdim=None, need_weights=False,
+                 weight_attr=None, bias_attr=None):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
             raise ValueError(f"MultiHeadAttention: embed_dim must be a positive multiple of num_heads, "
@@ -74,7 +78,9 @@ class MultiHeadAttention(Layer):
         return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
 
     def gen_cache(self, key, value=None, type=Cache):
-        """Cache for decoding: static (projected once from key and value) or growing (empty, or the given two)."""
+        """Cache for decoding: static (projected once from key and value) or growing (empty, or the given
+        two).
+        """
         import yuloh
         if type is MultiHeadAttention.StaticCache:
             return self.StaticCache(*self.compute_kv(key, value))
@@ -129,16 +135,19 @@ class _FeedForwardLayer(Layer):
 
 
 class TransformerEncoderLayer(_FeedForwardLayer):
-    """Self attention and a feed-forward block, each with residual, dropout and layer norm, over [batch, n, d_model]."""
+    """Self attention and a feed-forward block, each with residual, dropout and layer norm, over [batch, n,
+    d_model].
+    """
 
     def __init__(self, d_model, nhead, dim_feedforward, dropout=0.1, activation="relu", attn_dropout=None,
-                 act_dropout=None, normalize_before=False, weight_attr=None, bias_attr=None, layer_norm_eps=1e-5):
+                 act_dropout=None, normalize_before=False, weight_attr=None, bias_attr=None,
+                 layer_norm_eps=1e-5):
         super().__init__()
         self._config = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
         self._settings(dropout, activation, attn_dropout, act_dropout, normalize_before)
         weights, biases = _attrs(weight_attr, 2), _attrs(bias_attr, 2)
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout, weight_attr=weights[0],
-                                            bias_attr=biases[0])
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout,
+                                            weight_attr=weights[0], bias_attr=biases[0])
         self.linear1 = Linear(d_model, dim_feedforward, weights[1], biases[1])
         self.dropout = Dropout(self._act_dropout, mode="upscale_in_train")
         self.linear2 = Linear(dim_feedforward, d_model, weights[1], biases[1])
@@ -170,15 +179,16 @@ class TransformerDecoderLayer(_FeedForwardLayer):
     """Self attention, attention over the encoder's memory, and a feed-forward block."""
 
     def __init__(self, d_model, nhead, dim_feedforward, dropout=0.1, activation="relu", attn_dropout=None,
-                 act_dropout=None, normalize_before=False, weight_attr=None, bias_attr=None, layer_norm_eps=1e-5):
+                 act_dropout=None, normalize_before=False, weight_attr=None, bias_attr=None,
+                 layer_norm_eps=1e-5):
         super().__init__()
         self._config = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
         self._settings(dropout, activation, attn_dropout, act_dropout, normalize_before)
         weights, biases = _attrs(weight_attr, 3), _attrs(bias_attr, 3)
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout, weight_attr=weights[0],
-                                            bias_attr=biases[0])
-        self.cross_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout, weight_attr=weights[1],
-                                             bias_attr=biases[1])
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout,
+                                            weight_attr=weights[0], bias_attr=biases[0])
+        self.cross_attn = MultiHeadAttention(d_model, nhead, dropout=self._attn_dropout,
+                                             weight_attr=weights[1], bias_attr=biases[1])
         self.linear1 = Linear(d_model, dim_feedforward, weights[2], biases[2])
         self.dropout = Dropout(self._act_dropout, mode="upscale_in_train")
         self.linear2 = Linear(dim_feedforward, d_model, weights[2], biases[2])
@@ -286,14 +296,14 @@ class Transformer(Layer):
         super().__init__()
         if custom_encoder is None:
             weights, biases = _attrs(weight_attr, 2), _attrs(bias_attr, 2)
-            layer = TransformerEncoderLayer(d_model, nhead, dim_feedforward, dropout, activation, attn_dropout,
-                                            act_dropout, normalize_before, weights, biases)
+            layer = TransformerEncoderLayer(d_model, nhead, dim_feedforward, dropout, activation,
+                                            attn_dropout, act_dropout, normalize_before, weights, biases)
             custom_encoder = TransformerEncoder(layer, num_encoder_layers, LayerNorm(d_model))
         self.encoder = custom_encoder
         if custom_decoder is None:
             weights, biases = _attrs(weight_attr, 3), _attrs(bias_attr, 3)
-            layer = TransformerDecoderLayer(d_model, nhead, dim_feedforward, dropout, activation, attn_dropout,
-                                            act_dropout, normalize_before, weights, biases)
+            layer = TransformerDecoderLayer(d_model, nhead, dim_feedforward, dropout, activation,
+                                            attn_dropout, act_dropout, normalize_before, weights, biases)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, LayerNorm(d_model))
         self.decoder = custom_decoder
         self.d_model, self.nhead = d_model, nhead

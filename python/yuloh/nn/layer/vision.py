@@ -15,7 +15,8 @@ class _Rearrange(Layer):
         if not isinstance(factor, int) or factor < 1:
             raise ValueError(f"{type(self).__name__}: {self.word} must be a positive int, got {factor!r}.")
         if data_format not in ("NCHW", "NHWC"):
-            raise ValueError(f"{type(self).__name__}: data_format must be 'NCHW' or 'NHWC', got {data_format!r}.")
+            raise ValueError(f"{type(self).__name__}: data_format must be 'NCHW' or 'NHWC', got "
+                             f"{data_format!r}.")
         self._factor, self._data_format, self._name = factor, data_format, name
 
     def extra_repr(self):

@@ -12,7 +12,8 @@ def _with_grads(parameters):
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False):
-    """Scales all gradients so that their common norm is at most ``max_norm``; returns the norm before (a tensor).
+    """Scales all gradients so that their common norm is at most ``max_norm``; returns the norm before (a
+    tensor).
 
     With ``error_if_nonfinite`` the norm is read and RuntimeError raised when it is NaN or infinite.
     """

@@ -79,7 +79,8 @@ def spectral_norm(layer, name="weight", n_power_iterations=1, eps=1e-12, dim=Non
     """Divides parameter ``name`` (kept as ``name_orig``) by its largest singular value on each forward."""
     weight = layer._parameters[name]
     if dim is None:
-        dim = 1 if type(layer).__name__ in ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose", "Linear") else 0
+        dim = 1 if type(layer).__name__ in ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose",
+                                            "Linear") else 0
     norm = SpectralNorm(list(weight.shape), dim, n_power_iterations, eps)
     del layer._parameters[name]
     layer.add_parameter(name + "_orig", weight)
