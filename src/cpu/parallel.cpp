@@ -76,7 +76,8 @@ bool have_mask = false;
 std::atomic<int> threads{0};  // 0: not decided yet
 std::atomic<bool> forked{false};
 thread_local bool inside = false;  // this thread is running chunks: nested calls stay serial
-thread_local int told_openmp = 0;  // what this thread last told OpenMP: its team size is a property of the thread
+thread_local int told_openmp =
+    0;  // what this thread last told OpenMP: its team size is a property of the thread
 
 const Limits& limits() {
   static const Limits l = [] {

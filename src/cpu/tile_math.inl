@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branch-free float32 functions that the compiler vectorises; included by tile_kernels.inl in every target's namespace.
-// Errors are about 1 ulp (measured in tests/cpp/tile_test.cpp). Polynomials are our own minimax fits. Functions that are
-// not hot (pow, expm1, log1p, sin, cos, tan) compute in double: half the speed, half an ulp.
+// Branch-free float32 functions that the compiler vectorises; included by tile_kernels.inl in every target's
+// namespace. Errors are about 1 ulp (measured in tests/cpp/tile_test.cpp). Polynomials are our own minimax
+// fits. Functions that are not hot (pow, expm1, log1p, sin, cos, tan) compute in double: half the speed, half
+// an ulp.
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 #ifdef __FMA__
@@ -20,9 +21,11 @@ TILE_INLINE float sign_of(float magnitude, float sign) {  // magnitude >= 0
 }
 constexpr float kInf = __builtin_inff(), kNaN = __builtin_nanf("");
 
-// e^x for x already in [-104, 89] (or NaN). n = round(x / ln 2); 2^n in two factors, so that both ends round once.
+// e^x for x already in [-104, 89] (or NaN). n = round(x / ln 2); 2^n in two factors, so that both ends round
+// once.
 TILE_INLINE float exp_core(float x) {
-  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves it in the low bits
+  const float magic =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves it in the low bits
   const float t = mad(x, 1.44269504f, magic);
   const float n = t - magic;
   const int32_t i = bits(t) - bits(magic);
@@ -64,7 +67,7 @@ TILE_INLINE float log32(float x) {
   y = mad(z, -0.5f, y);
   float r = f + y;
   r = mad(e, 0.693359375f, r);
-  r = x < kInf ? r : x;      // inf, NaN
+  r = x < kInf ? r : x;  // inf, NaN
   r = x == 0.0f ? -kInf : r;
   return x < 0.0f ? kNaN : r;
 }
@@ -106,7 +109,7 @@ TILE_INLINE float erf32(float x) {
 
 // ---- float64 cores, about 1e-13 relative: enough to round float32 results correctly almost always ----
 constexpr double kMagic64 = 6755399441055744.0;  // 1.5 * 2^52
-TILE_INLINE double expm1_poly(double r) {  // |r| <= ln 2 / 2
+TILE_INLINE double expm1_poly(double r) {        // |r| <= ln 2 / 2
   double p = 2.76433591797614e-06;
   p = mad(p, r, 2.488243905373977e-05);
   p = mad(p, r, 0.00019841164189127484);
@@ -149,7 +152,8 @@ TILE_INLINE double log64_near_one(double f) {  // log(1 + f), f in [sqrt(1/2) - 
 }
 TILE_INLINE double log64_split(double x, double* e) {  // x positive and normal: mantissa - 1 and exponent
   const int64_t i = bits(x) - int64_t{0x3fe6a09e667f3bcd};
-  const uint64_t biased = (static_cast<uint64_t>(i) + (2048ull << 52)) >> 52;  // logical shift: AVX2 has no other
+  const uint64_t biased =
+      (static_cast<uint64_t>(i) + (2048ull << 52)) >> 52;  // logical shift: AVX2 has no other
   *e = from_bits(static_cast<int64_t>(biased | 0x4330000000000000ull)) - (4503599627370496.0 + 2048.0);
   return from_bits((i & int64_t{0xfffffffffffff}) + int64_t{0x3fe6a09e667f3bcd}) - 1.0;
 }
@@ -162,8 +166,8 @@ TILE_INLINE float log1p_32(float x) {
   double e;
   const double f = log64_split(1.0 + static_cast<double>(x), &e);
   const bool near_one = x > -0.29f && x < 0.41f;
-  float r = static_cast<float>(mad(near_one ? 0.0 : e, 0.6931471805599453,
-                                   log64_near_one(near_one ? static_cast<double>(x) : f)));
+  float r = static_cast<float>(
+      mad(near_one ? 0.0 : e, 0.6931471805599453, log64_near_one(near_one ? static_cast<double>(x) : f)));
   r = x < kInf ? r : x;
   r = x == 0.0f ? x : r;
   r = x == -1.0f ? -kInf : r;
@@ -219,7 +223,9 @@ TILE_INLINE double atan_positive(double d) {  // |t| <= tan(pi / 8) after the re
   p = mad(p, z, -0.3333333333169216);
   return base + mad(p * z, t, t);
 }
-TILE_INLINE float atan32(float x) { return sign_of(static_cast<float>(atan_positive(__builtin_fabsf(x))), x); }
+TILE_INLINE float atan32(float x) {
+  return sign_of(static_cast<float>(atan_positive(__builtin_fabsf(x))), x);
+}
 TILE_INLINE float asin32(float x) {
   const double a = __builtin_fabsf(x);
   return sign_of(static_cast<float>(atan_positive(a / __builtin_sqrt((1.0 - a) * (1.0 + a)))), x);

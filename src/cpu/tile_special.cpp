@@ -22,7 +22,8 @@ double erfinv(double x) {
   double y = erfinv_start(x);
   for (int i = 0; i < 4; ++i) {
     // far out erf is flat: use erfc, which keeps its relative precision
-    const double e = ::fabs(x) < 0.5 ? ::erf(y) - x : ((1 - ::fabs(x)) - ::erfc(::fabs(y))) * (x < 0 ? -1 : 1);
+    const double e =
+        ::fabs(x) < 0.5 ? ::erf(y) - x : ((1 - ::fabs(x)) - ::erfc(::fabs(y))) * (x < 0 ? -1 : 1);
     const double step = e / (2 / ::sqrt(kPi) * ::exp(-y * y));
     y -= step / (1 + y * step);  // Halley
   }
@@ -38,7 +39,9 @@ double digamma(double x) {
   double r = 0;
   for (; x < 10; x += 1) r -= 1 / x;
   const double z = 1 / (x * x);  // asymptotic series, error below 1e-16 from 10 on
-  const double series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760))))));
+  const double series =
+      z * (1.0 / 12 -
+           z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760))))));
   return r + ::log(x) - 0.5 / x - series;
 }
 

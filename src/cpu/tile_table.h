@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primitive kernels of tile programs, as tables of function pointers: one table per instruction set, filled by
-// tile_kernels.inl. A kernel works on packed blocks of rows x columns in the compute type; an operand may instead hold
-// one value per row ("scalar form"). Kernels may run in place (dst == operand of the same type).
-// Data path: tile_compile.cpp picks pointers from the table once, tile_kernel.cpp calls them block by block.
+// The primitive kernels of tile programs, as tables of function pointers: one table per instruction set,
+// filled by tile_kernels.inl. A kernel works on packed blocks of rows x columns in the compute type; an
+// operand may instead hold one value per row ("scalar form"). Kernels may run in place (dst == operand of the
+// same type). Data path: tile_compile.cpp picks pointers from the table once, tile_kernel.cpp calls them
+// block by block.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +16,8 @@ namespace yuloh::tile {
 inline constexpr int kNumCTypes = 4;    // CType order: f32, f64, i64, b8
 inline constexpr int kNumStorage = 10;  // DType up to float64
 inline constexpr int kNumReduce = 7;    // ReduceKind order: none, sum, prod, max, min, any, all
-// Sums: element i of a leaf of kLeaf elements goes to lane i % kLanes; lanes, then leaves, combine by halving.
+// Sums: element i of a leaf of kLeaf elements goes to lane i % kLanes; lanes, then leaves, combine by
+// halving.
 inline constexpr int kLanes = 32;
 inline constexpr int kLeaf = 1024;
 // Column sums: kColGroup rows one after the other, groups combine pairwise.
@@ -24,10 +26,12 @@ inline constexpr int kColGroup = 64;
 // Bit k of the form: operand k is in scalar form. Kernels that can fail take an int32_t flag as `c`.
 using PrimFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t rows, int64_t cols);
 // Storage <-> compute type. Strides in elements on the storage side; the compute side is packed.
-using LoadFn = void (*)(void* d, const void* s, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
+using LoadFn = void (*)(void* d, const void* s, int64_t rows, int64_t cols, int64_t row_stride,
+                        int64_t col_stride);
 using StoreFn = LoadFn;
 // d[r] = reduce(a[r, :]); scratch: cols / kLeaf + 1 elements.
-using RowReduceFn = void (*)(void* d, const void* a, int64_t rows, int64_t cols, int64_t row_stride, void* scratch);
+using RowReduceFn = void (*)(void* d, const void* a, int64_t rows, int64_t cols, int64_t row_stride,
+                             void* scratch);
 // acc[c] = op(acc[c], a[0, c]), then a[1, c] ...
 using ColReduceFn = void (*)(void* acc, const void* a, int64_t rows, int64_t cols, int64_t row_stride);
 using LanesFn = void (*)(void* lanes, const void* a, int64_t n, int64_t first_lane);
@@ -38,7 +42,7 @@ struct ReduceEntry {
   ColReduceFn col;
   LanesFn lanes;
   FoldFn fold;
-  PrimFn combine;  // elementwise d = op(a, b)
+  PrimFn combine;   // elementwise d = op(a, b)
   PrimFn identity;  // fills rows * cols elements
 };
 
@@ -46,8 +50,9 @@ struct Table {
   PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
   PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
   PrimFn round[kNumStorage][kNumCTypes];  // [target][compute type]; null: nothing to do
-  PrimFn narrow[kNumStorage];             // i64 cast from a real -> narrow int: outside int32 and NaN give INT32_MIN first
-  PrimFn expand[kNumCTypes];              // d[r, c] = a[r]
+  PrimFn
+      narrow[kNumStorage];  // i64 cast from a real -> narrow int: outside int32 and NaN give INT32_MIN first
+  PrimFn expand[kNumCTypes];  // d[r, c] = a[r]
   LoadFn load[kNumStorage];
   StoreFn store[kNumStorage];
   ReduceEntry reduce[kNumReduce][kNumCTypes];

@@ -16,12 +16,24 @@ void print(std::ostream& o, const TileInstr& i) {
   if (i.dst >= 0 && i.kind != Kind::kColReduce && i.kind != Kind::kAllReduce)
     o << "r" << i.dst << ":" << name(i.type) << (i.row ? "/row" : "") << " = ";
   switch (i.kind) {
-    case Kind::kLoad: o << "load op" << i.a << " " << i.dtype; break;
-    case Kind::kStore: o << "store op" << i.b << " " << i.dtype, reg(i.a); break;
-    case Kind::kRound: o << "round " << i.dtype, reg(i.a); break;
-    case Kind::kRowReduce: o << "row_" << name(i.reduce), reg(i.a); break;
-    case Kind::kColReduce: o << "col_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a); break;
-    case Kind::kAllReduce: o << "all_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a); break;
+    case Kind::kLoad:
+      o << "load op" << i.a << " " << i.dtype;
+      break;
+    case Kind::kStore:
+      o << "store op" << i.b << " " << i.dtype, reg(i.a);
+      break;
+    case Kind::kRound:
+      o << "round " << i.dtype, reg(i.a);
+      break;
+    case Kind::kRowReduce:
+      o << "row_" << name(i.reduce), reg(i.a);
+      break;
+    case Kind::kColReduce:
+      o << "col_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a);
+      break;
+    case Kind::kAllReduce:
+      o << "all_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a);
+      break;
     case Kind::kPrim:
       o << prim_info(i.prim).name;
       if (i.from != i.type) o << "." << name(i.from);
@@ -39,11 +51,13 @@ class Verifier {
     if (static_cast<int>(p_.outer.size()) > TileProgram::kMaxOuter)
       bad("too many outer dimensions, got ", p_.outer.size());
     if (p_.inner < 0) bad("negative inner extent");
-    if (p_.keep < 0 || p_.keep > static_cast<int>(p_.outer.size())) bad("keep ", p_.keep, " of ", p_.outer.size(), " outer dimensions");
+    if (p_.keep < 0 || p_.keep > static_cast<int>(p_.outer.size()))
+      bad("keep ", p_.keep, " of ", p_.outer.size(), " outer dimensions");
     for (const Dim d : p_.outer)
       if (d < 0) bad("negative outer extent");
     for (const TileOperand& o : p_.operands) {
-      if (o.outer_strides.size() != p_.outer.size()) bad("operand with ", o.outer_strides.size(), " outer strides");
+      if (o.outer_strides.size() != p_.outer.size())
+        bad("operand with ", o.outer_strides.size(), " outer strides");
       if (o.buffer < 0 || o.buffer >= p_.n_buffers) bad("operand buffer ", o.buffer, " of ", p_.n_buffers);
       if (!dtype_has_kernels(o.dtype)) bad("operand of type ", o.dtype);
     }
@@ -80,16 +94,26 @@ class Verifier {
   }
   void check(const TileInstr& i) {
     switch (i.kind) {
-      case Kind::kLoad: def(i.dst, compute_type(operand(i.a).dtype)); break;
-      case Kind::kStore: use(i.a, compute_type(operand(i.b).dtype)); break;
-      case Kind::kPrim: prim(i); break;
-      case Kind::kRound: use(i.a, i.type), def(i.dst, i.type); break;
+      case Kind::kLoad:
+        def(i.dst, compute_type(operand(i.a).dtype));
+        break;
+      case Kind::kStore:
+        use(i.a, compute_type(operand(i.b).dtype));
+        break;
+      case Kind::kPrim:
+        prim(i);
+        break;
+      case Kind::kRound:
+        use(i.a, i.type), def(i.dst, i.type);
+        break;
       case Kind::kRowReduce:
         if (!p_.needs_whole_rows) bad("row reduction without needs_whole_rows");
         use(i.a, i.type), def(i.dst, i.type);
         break;
       case Kind::kColReduce:
-      case Kind::kAllReduce: use(i.a, compute_type(operand(i.b).dtype)); break;
+      case Kind::kAllReduce:
+        use(i.a, compute_type(operand(i.b).dtype));
+        break;
     }
     const bool reduces = i.kind >= Kind::kRowReduce;
     if (reduces && i.reduce == ReduceKind::kNone) bad("reduction without a kind");
