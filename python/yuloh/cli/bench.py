@@ -96,7 +96,7 @@ def add(commands) -> None:
     p.add_argument("--out", metavar="DIR", help="folder of results and report (default: yuloh-bench-DATE)")
     p.add_argument("--no-report", action="store_true", help="write results.json only")
     p.add_argument(
-        "--main-job", action="store_true", help="what `make bench` runs: sweep and loader included, 10 min"
+        "--main", dest="main_job", action="store_true", help="what `make bench` runs: sweep and loader included, 10 min"
     )
     p.add_argument(
         "--script-args", default="", metavar="ARGS", help="arguments of a script that is run whole"

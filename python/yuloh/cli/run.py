@@ -119,7 +119,9 @@ def carry_out(args) -> int:
             )
         os.environ["YULOH_DATA"] = args.data
     if args.fusion:
-        os.environ["FLAGS_fusion"] = "1" if args.fusion == "on" else "0"
+        import yuloh
+
+        yuloh.set_flags({"FLAGS_fusion": int(args.fusion == "on")})
     threads = args.threads or int(os.environ.get("YULOH_NUM_THREADS") or 0)
     if threads:
         import yuloh
