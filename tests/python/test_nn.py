@@ -185,6 +185,17 @@ def test_empty_batch_leaves_running_statistics():
     assert nn.MaxPool2D(2)(paddle.to_tensor(np.zeros((0, 3, 8, 8), "float32"))).shape == [0, 3, 4, 4]
 
 
+def test_empty_batch_trains():
+    net = nn.Sequential(nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2))
+    out = net(paddle.to_tensor(np.zeros((0, 3, 4, 4), "float32")))
+    loss = nn.CrossEntropyLoss(reduction="sum")(out, paddle.to_tensor(np.zeros(0, "int64")))
+    loss.backward()
+    assert loss.item() == 0
+    for name, parameter in net.named_parameters():
+        if not parameter.stop_gradient:
+            np.testing.assert_array_equal(parameter.grad.numpy(), np.zeros(parameter.shape), err_msg=name)
+
+
 # ---- parameters and initialisers ---------------------------------------------------------------------------
 def test_param_attr():
     attr = paddle.ParamAttr(name="my.weight", initializer=nn.initializer.Constant(2.0), learning_rate=0.5,

@@ -229,7 +229,9 @@ class Layer(LayerState):
         self._parameters[name] = parameter
         return parameter
 
-    register_parameter = add_parameter
+    def register_parameter(self, name, param):
+        """torch's spelling of ``add_parameter``."""
+        return self.add_parameter(name, param)
 
     def register_buffer(self, name, tensor, persistable=True):
         """Places a tensor that is part of the state but not trained; ``persistable`` ones are saved."""
@@ -254,7 +256,11 @@ class Layer(LayerState):
         self._sub_layers[str(name)] = sublayer
         return sublayer
 
-    add_module = register_module = add_sublayer
+    def add_module(self, name, module):
+        """torch's spelling of ``add_sublayer``."""
+        return self.add_sublayer(name, module)
+
+    register_module = add_module
 
     # ---- walking -------------------------------------------------------------------------------------------
     def named_children(self):

@@ -149,52 +149,66 @@ class LPPool2D(_Pool):
                          data_format=data_format)
 
 
-class AdaptiveAvgPool1D(_Pool):
+class _Adaptive(_Window):
+    """Pools of a fixed number of parts: sizes that are all given are worked out once."""
+
+    def _freeze_sizes(self, op, n, plain):
+        size = self._arguments["output_size"]
+        sizes = list(size) if isinstance(size, (list, tuple)) else [size] * n
+        if plain and len(sizes) == n and all(isinstance(v, int) and v >= 0 for v in sizes):
+            self._frozen = (op, n + 2, (sizes,))
+
+
+class AdaptiveAvgPool1D(_Adaptive):
     """Mean over ``output_size`` parts of [N, C, L]."""
 
     function, shown = "adaptive_avg_pool1d", ("output_size",)
 
     def __init__(self, output_size, name=None):
         super().__init__(name, output_size=output_size)
+        self._freeze_sizes(_core.ops.adaptive_avg_pool, 1, True)
 
 
-class AdaptiveAvgPool2D(_Pool):
+class AdaptiveAvgPool2D(_Adaptive):
     """Mean over ``output_size`` parts of each spatial axis of [N, C, H, W]."""
 
     function, shown = "adaptive_avg_pool2d", ("output_size",)
 
     def __init__(self, output_size, data_format="NCHW", name=None):
         super().__init__(name, output_size=output_size, data_format=data_format)
+        self._freeze_sizes(_core.ops.adaptive_avg_pool, 2, data_format == "NCHW")
 
 
-class AdaptiveAvgPool3D(_Pool):
+class AdaptiveAvgPool3D(_Adaptive):
     """Mean over ``output_size`` parts of each spatial axis of [N, C, D, H, W]."""
 
     function, shown = "adaptive_avg_pool3d", ("output_size",)
 
     def __init__(self, output_size, data_format="NCDHW", name=None):
         super().__init__(name, output_size=output_size, data_format=data_format)
+        self._freeze_sizes(_core.ops.adaptive_avg_pool, 3, data_format == "NCDHW")
 
 
-class AdaptiveMaxPool1D(_Pool):
+class AdaptiveMaxPool1D(_Adaptive):
     """Maximum over ``output_size`` parts of [N, C, L]."""
 
-    function, shown = "adaptive_max_pool1d", ("output_size", "return_mask")
+    function, shown, n = "adaptive_max_pool1d", ("output_size", "return_mask"), 1
 
     def __init__(self, output_size, return_mask=False, name=None):
         super().__init__(name, output_size=output_size, return_mask=return_mask)
+        self._freeze_sizes(_core.ops.adaptive_max_pool, self.n, not return_mask)
 
 
 class AdaptiveMaxPool2D(AdaptiveMaxPool1D):
     """Maximum over ``output_size`` parts of each spatial axis of [N, C, H, W]."""
 
-    function = "adaptive_max_pool2d"
+    function, n = "adaptive_max_pool2d", 2
 
 
 class AdaptiveMaxPool3D(AdaptiveMaxPool1D):
     """Maximum over ``output_size`` parts of each spatial axis of [N, C, D, H, W]."""
 
-    function = "adaptive_max_pool3d"
+    function, n = "adaptive_max_pool3d", 3
 
 
 class FractionalMaxPool2D(_Pool):
