@@ -49,7 +49,7 @@ class Walk {
       heap_.pop();
       visit(n);
     }
-    if (!req_.retain_graph) release();
+    if (!req_.retain_graph && !req_.create_graph) release();  // a graph of gradients refers to what was recorded
     return std::move(res_);
   }
 
