@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <fstream>
@@ -95,6 +96,19 @@ void after_fork_in_child() {
   omp_set_num_threads(1);  // also for libraries that ask OpenMP how many threads to use
 }
 
+// Seconds that recent regions waited for late threads beyond their own work: a moving mean, forgotten slowly
+// while regions are avoided. Which thread computes never changes a result, so this only decides speed.
+std::atomic<double> lateness{0};
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+bool avoid_team(double serial_seconds) {
+  const double late = lateness.load(std::memory_order_relaxed);
+  if (serial_seconds <= 0 || serial_seconds > late) return false;
+  lateness.store(late * 0.95, std::memory_order_relaxed);
+  return true;
+}
+
 struct AtLoad {
   AtLoad() {
     have_mask = sched_getaffinity(0, sizeof start_mask, &start_mask) == 0;
@@ -144,14 +158,16 @@ void reset_affinity() {
   if (have_mask) sched_setaffinity(0, sizeof start_mask, &start_mask);
 }
 
-void parallel_chunks(int64_t n, ChunkFn fn, void* context) {
+void parallel_chunks(int64_t n, ChunkFn fn, void* context, double serial_seconds) {
   const int team = static_cast<int>(std::min<int64_t>(n, num_threads()));
-  if (team <= 1 || inside || omp_in_parallel()) {
+  if (team <= 1 || inside || omp_in_parallel() || avoid_team(serial_seconds)) {
     for (int64_t i = 0; i < n; ++i) fn(context, i);
     return;
   }
   std::exception_ptr error;
   std::mutex error_mutex;
+  const double start = seconds();
+  double own = start;
 #pragma omp parallel num_threads(team)
   {
     const int64_t t = omp_get_thread_num(), of = omp_get_num_threads();
@@ -163,7 +179,10 @@ void parallel_chunks(int64_t n, ChunkFn fn, void* context) {
       if (!error) error = std::current_exception();
     }
     inside = false;
+    if (t == 0) own = seconds();
   }
+  const double excess = std::max(0.0, (seconds() - own) - (own - start));
+  lateness.store(0.75 * lateness.load(std::memory_order_relaxed) + 0.25 * excess, std::memory_order_relaxed);
   if (error) std::rethrow_exception(error);
 }
 

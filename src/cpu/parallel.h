@@ -22,15 +22,19 @@ void reset_affinity();
 using ChunkFn = void (*)(void* context, int64_t chunk);
 // Runs fn(context, 0..n-1). Contiguous ranges of chunks go to threads in order; nested calls run serially.
 // The first exception of any chunk is rethrown in the caller after all threads came back.
-void parallel_chunks(int64_t n, ChunkFn fn, void* context);
+//
+// serial_seconds > 0: an estimate for the whole work on one thread. When other processes hold the CPUs, a
+// region waits for its descheduled threads (libgomp's spin); work shorter than the recent waits then stays on
+// the calling thread.
+void parallel_chunks(int64_t n, ChunkFn fn, void* context, double serial_seconds = 0);
 
 template <class F>
-void parallel_for(int64_t n, F&& f) {
+void parallel_for(int64_t n, F&& f, double serial_seconds = 0) {
   if (n == 1) return (void)f(int64_t{0});
   using Fn = std::remove_reference_t<F>;
   parallel_chunks(
       n, [](void* c, int64_t i) { (*static_cast<Fn*>(c))(i); },
-      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+      const_cast<void*>(static_cast<const void*>(std::addressof(f))), serial_seconds);
 }
 
 }  // namespace yuloh

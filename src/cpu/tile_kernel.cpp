@@ -11,6 +11,7 @@ namespace yuloh {
 namespace {
 using namespace tile;
 
+constexpr double kSecondsPerWork = 1.25e-11;  // rough, AVX-512 in cache
 constexpr double kSerialWork =
     400000;  // element-additions, about 5 us: below, waking the team costs more than it saves
 class CpuTileKernel final : public Kernel {
@@ -100,7 +101,7 @@ class CpuTileKernel final : public Kernel {
     if (serial || n == 1)
       for (int64_t i = 0; i < n; ++i) one(i);
     else
-      parallel_for(n, one);
+      parallel_for(n, one, work * kSecondsPerWork);
     if (bad)
       throw Error(
           ErrorKind::kZeroDivision,
