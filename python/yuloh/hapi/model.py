@@ -246,7 +246,7 @@ class Model:
                     f"Model.load: {key} has shape {list(value.shape)} here and {shape or 'no entry'} in {base}.pdparams. "
                     "Hint: skip_mismatch=True leaves it as it is."
                 )
-        self.network.set_state_dict(fitting)
+        self.network.set_state_dict({**own, **fitting})
         if self._optimizer is None or reset_optimizer or not os.path.exists(base + ".pdopt"):
             return
         self._optimizer.set_state_dict(yuloh.load(base + ".pdopt"))

@@ -56,7 +56,8 @@ class SqueezeNet(nn.Layer):
             self._fires.append(self.add_sublayer(f"_conv{i}", MakeFire(channels, squeezed, expanded)))
             channels = 2 * expanded
         self._drop = nn.Dropout(p=0.5, mode="downscale_in_infer")
-        self._conv9 = nn.Conv2D(512, num_classes, 1)
+        if num_classes > 0:
+            self._conv9 = nn.Conv2D(512, num_classes, 1)
         self._avg_pool = nn.AdaptiveAvgPool2D(1)
 
     def forward(self, x):
