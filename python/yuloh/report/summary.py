@@ -261,6 +261,13 @@ def _advice(record, cost, language) -> List[str]:
             if zh
             else "No difference was established: speed alone is no reason to change."
         )
+    flagged = [a["summary"].get("flagged", 0) for w in record["workloads"] for a in w["arms"] if a["blocks"]]
+    if flagged and max(flagged) > 0.5:
+        lines.append(
+            "其他进程占用了 CPU，请在空闲的机器上重测。"
+            if zh
+            else "Repeat it on an idle machine: others used the CPUs."
+        )
     for workload in record["workloads"]:
         lines += _variant_advice(workload, language)
         knee = next((r for r in workload["sweep"] if r.get("knee")), None)
