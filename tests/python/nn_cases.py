@@ -192,6 +192,13 @@ def functional_cases():
           normal(1, 10)]),
         ("F.gather_tree(a,b)", [ints([[[2, 2], [6, 1]], [[3, 9], [6, 1]], [[0, 1], [9, 0]]]),
                                 ints([[[0, 0], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 1]]])])]
+    for rest in ("3,random_u=.3", "[4,5],random_u=.77,return_mask=True", "[2,4],kernel_size=2,random_u=.5"):
+        found.append((f"F.fractional_max_pool2d(a,{rest})", [normal(1, 2, 7, 9)]))
+    found.append(("F.fractional_max_pool3d(a,[2,3,4],random_u=.4)", [normal(1, 1, 5, 6, 7)]))
+    for rest in ("", ",reduction='sum'", ",reduction='none',fastemit_lambda=0."):
+        found.append((f"F.rnnt_loss(a,b,c,d{rest})",
+                      [normal(2, 5, 4, 6), ints([[1, 2, 3], [4, 1, 0]], "int32"), ints([5, 4], "int32"),
+                       ints([3, 2], "int32")]))
     q, k, v = normal(2, 5, 4, 8), normal(2, 6, 4, 8), normal(2, 6, 4, 8)
     mask = rng.rand(2, 4, 5, 6) > 0.4
     mask[..., 0] = True

@@ -6,7 +6,8 @@ from .conv import (CHANNEL_LAST, DATA_FORMATS, channels_first, channels_last, ex
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
            "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-           "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
+           "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "fractional_max_pool2d",
+           "fractional_max_pool3d", "max_unpool1d", "max_unpool2d",
            "max_unpool3d"]
 
 
@@ -194,3 +195,74 @@ def max_unpool3d(x, indices, kernel_size, stride=None, padding=0, data_format="N
                  name=None):
     """Zeros with the values of ``x`` at ``indices`` (positions in the unpooled volume)."""
     return _max_unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size)
+
+
+# ---- pools whose windows are drawn -------------------------------------------------------------------------
+def _fractional_windows(size, out, kernel, u):
+    """(begin, end) of each of ``out`` windows along an axis, shifted by the random ``u`` in 0..1."""
+    if kernel:
+        alpha = (size - kernel) / (out - 1) if out > 1 else 0.0
+    else:
+        alpha = size / out
+        base = size // out
+        u *= min((base + 2) / alpha - 1, (size + 1 - base) / alpha - (out - 1))
+    first = int(u * alpha)
+    begins = [int((i + u) * alpha) - first for i in range(out)]
+    if kernel:
+        return [(b, b + kernel) for b in begins]
+    return [(b, int((i + 1 + u) * alpha) - first) for i, b in enumerate(begins)]
+
+
+def _fractional(n, x, output_size, kernel_size, random_u, return_mask):
+    import itertools
+
+    import yuloh
+    name = f"fractional_max_pool{n}d"
+    if len(x.shape) != n + 2:
+        raise ValueError(f"{name}: x must have {n + 2} dimensions, got shape {list(x.shape)}.")
+    sizes = list(x.shape)[2:]
+    wanted = output_size if isinstance(output_size, (list, tuple)) else [output_size] * n
+    wanted = [s if w is None else int(w) for w, s in zip(wanted, sizes)]
+    kernel = [0] * n if kernel_size is None else to_list(kernel_size, n, f"{name}: kernel_size")
+    if any(not 1 <= w <= s - max(k - 1, 0) for w, s, k in zip(wanted, sizes, kernel)):
+        raise ValueError(f"{name}: output_size {wanted} and kernel {kernel} do not fit the input's sizes "
+                         f"{sizes}.")
+    u = float(yuloh.uniform([1], min=0.0, max=1.0)) if random_u is None else float(random_u)
+    if not 0 < u < 1:
+        raise ValueError(f"{name}: random_u must lie between 0 and 1, got {random_u}.")
+    windows = [_fractional_windows(s, w, k, u) for s, w, k in zip(sizes, wanted, kernel)]
+    strides = [1] * n
+    for axis in reversed(range(n - 1)):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    # Positions of every window in the flattened plane; shorter windows repeat their last position.
+    longest = [max(e - b for b, e in w) for w in windows]
+    table = []
+    for window in itertools.product(*windows):
+        for offset in itertools.product(*(range(m) for m in longest)):
+            table.append(sum(min(b + o, e - 1, s - 1) * stride
+                             for (b, e), o, s, stride in zip(window, offset, sizes, strides)))
+    count = len(table)
+    for w in wanted:
+        count //= w
+    index = yuloh.to_tensor(table, dtype="int64")
+    batch, channels = x.shape[0], x.shape[1]
+    flat = yuloh.index_select(x.reshape([batch, channels, -1]), index,
+                              2).reshape([batch, channels, -1, count])
+    # Picked by position, so that a repeated maximum gets its gradient once.
+    place = yuloh.argmax(flat.detach(), axis=-1)
+    out = yuloh.take_along_axis(flat, yuloh.unsqueeze(place, -1), -1).reshape([batch, channels, *wanted])
+    if not return_mask:
+        return out
+    row = yuloh.arange(place.shape[2], dtype="int64") * count
+    mask = yuloh.index_select(index, (place + row).reshape([-1]), 0).astype("int32")
+    return out, mask.reshape([batch, channels, *wanted])
+
+
+def fractional_max_pool2d(x, output_size, kernel_size=None, random_u=None, return_mask=False, name=None):
+    """Maximum over pseudo-random windows of [N, C, H, W] that give ``output_size``."""
+    return _fractional(2, x, output_size, kernel_size, random_u, return_mask)
+
+
+def fractional_max_pool3d(x, output_size, kernel_size=None, random_u=None, return_mask=False, name=None):
+    """Maximum over pseudo-random windows of [N, C, D, H, W] that give ``output_size``."""
+    return _fractional(3, x, output_size, kernel_size, random_u, return_mask)

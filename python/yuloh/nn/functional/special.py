@@ -8,7 +8,7 @@ import math
 from ... import _core
 
 __all__ = ["adaptive_log_softmax_with_loss", "affine_grid", "ctc_loss", "gather_tree", "grid_sample",
-           "hsigmoid_loss", "margin_cross_entropy"]
+           "hsigmoid_loss", "margin_cross_entropy", "rnnt_loss"]
 
 _FAR = -1.0e30  # log of "impossible", finite so that differences of two of them are 0 and not NaN
 
@@ -158,6 +158,44 @@ def ctc_loss(log_probs, labels, input_lengths, label_lengths, blank=0, reduction
     if reduction == "mean":
         return yuloh.mean(loss / yuloh.clip(label_lengths.astype("float32"), min=1.0))
     return yuloh.sum(loss) if reduction == "sum" else loss
+
+
+def rnnt_loss(input, label, input_lengths, label_lengths, blank=0, fastemit_lambda=0.001, reduction="mean",
+              name=None):
+    """Transducer loss of log probabilities [N, T, U + 1, C] and labels [N, U].
+
+    The forward recursion over T and U is recorded step by step. ``fastemit_lambda`` makes gradients towards
+    emitting labels larger by that share; the loss itself stays.
+    """
+    import yuloh
+    batch, steps, rows, _ = input.shape
+    log_p = input.astype("float32")
+    label = label.astype("int64")
+    stay = log_p[:, :, :, blank]
+    index = yuloh.expand(label.reshape([batch, 1, rows - 1, 1]), [batch, steps, rows - 1, 1])
+    emit = yuloh.squeeze(yuloh.take_along_axis(log_p[:, :, :rows - 1], index, 3), 3)
+    if fastemit_lambda:
+        emit = emit * (1.0 + fastemit_lambda) - (emit * fastemit_lambda).detach()
+    input_lengths, label_lengths = (t.astype("int64").reshape([batch])
+                                    for t in (input_lengths, label_lengths))
+    ends = _core.ops.iota([rows], 0, "int64").reshape([1, rows]) == yuloh.unsqueeze(label_lengths, 1)
+    far = yuloh.full([batch], _FAR, dtype="float32")
+    alpha, loss = None, None
+    for t in range(steps):
+        line = []
+        for u in range(rows):
+            came = far if t == 0 else alpha[u] + stay[:, t - 1, u]
+            if t == 0 and u == 0:
+                came = far * 0.0
+            if u:
+                came = yuloh.logaddexp(came, line[u - 1] + emit[:, t, u - 1])
+            line.append(came)
+        alpha = line
+        done = yuloh.sum(yuloh.where(ends, yuloh.stack(alpha, axis=1) + stay[:, t],
+                                     yuloh.zeros_like(stay[:, t])), axis=1)
+        last = input_lengths == t + 1
+        loss = yuloh.where(last, -done, yuloh.zeros_like(done) if loss is None else loss)
+    return yuloh.mean(loss) if reduction == "mean" else yuloh.sum(loss) if reduction == "sum" else loss
 
 
 def gather_tree(ids, parents):
