@@ -47,13 +47,20 @@ class Coder {
   }
 
  private:
-  // An operand read only by reductions may stay in place even if its rows are apart.
+  // An operand read only by reductions may stay in place even if its rows are apart; rounding to a half type
+  // before nothing but stores of that type is left to the stores.
   void count_uses() {
     std::vector<int> def(p_.n_regs, -1);
-    other_use_.assign(p_.instrs.size(), false);
+    other_use_.assign(p_.instrs.size(), false), unrounded_use_.assign(p_.instrs.size(), false);
     for (size_t k = 0; k < p_.instrs.size(); ++k) {
       const TileInstr& i = p_.instrs[k];
       const bool reduces = i.kind >= Kind::kRowReduce;
+      const auto rounds_itself = [&](int d) {
+        return i.kind == Kind::kStore && p_.operands[i.b].dtype == p_.instrs[d].dtype;
+      };
+      if (i.kind != Kind::kLoad)
+        for (int r : {i.a, i.b, i.c})
+          if (r >= 0 && r < p_.n_regs && def[r] >= 0 && !rounds_itself(def[r])) unrounded_use_[def[r]] = true;
       if (i.kind != Kind::kLoad && !reduces)
         for (int r : {i.a, i.b, i.c}) {
           if (i.kind == Kind::kStore && r != i.a) break;
@@ -248,6 +255,7 @@ class Coder {
   int round(const TileInstr& i) {
     const int a = regs_[i.a];
     const int to = static_cast<int>(i.dtype);
+    if (is_half(i.dtype) && !unrounded_use_[&i - p_.instrs.data()]) return a;  // the stores round
     const PrimFn narrow = values_[a].from_real ? t_.table->narrow[to] : nullptr;
     const PrimFn fn = narrow ? narrow : t_.table->round[to][static_cast<int>(values_[a].type)];
     if (!fn) return a;
@@ -398,7 +406,8 @@ class Coder {
   TileCode& c_;
   std::vector<Value> values_;
   std::vector<int> regs_;
-  std::vector<bool> other_use_;
+  std::vector<bool> other_use_;      // by instruction: its result has readers other than reductions
+  std::vector<bool> unrounded_use_;  // ... readers that do not round it to its own type anyway
   std::vector<Pending> hoisted_, body_;
   std::vector<std::pair<TileInstr, int>> stores_;
   std::vector<std::pair<int, int>> written_;  // (buffer, body step of the first write)

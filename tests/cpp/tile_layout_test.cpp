@@ -71,6 +71,27 @@ TEST_P(LayoutIsa, HalfConversionsMatchTheScalarOnes) {
     }
   }
 }
+TEST_P(LayoutIsa, HalfChainsRoundAtEveryStep) {
+  const int n = 777;
+  std::vector<uint16_t> a(n), b(n), product(n), sum(n);
+  std::mt19937 g(5);
+  for (int i = 0; i < n; ++i) {
+    a[i] = float_to_bf16(static_cast<float>(g() % 2000) / 300 - 3),
+    b[i] = float_to_bf16(static_cast<float>(g() % 999) / 77);
+  }
+  Prog p({}, n);
+  const int x = p.load(DType::kBFloat16, {}, 1), y = p.load(DType::kBFloat16, {}, 1);
+  const int m = p.round(CType::kF32, DType::kBFloat16, p.prim(Prim::kMul, CType::kF32, x, y));
+  const int s = p.round(CType::kF32, DType::kBFloat16, p.prim(Prim::kAdd, CType::kF32, m, y));
+  p.store(DType::kBFloat16, {}, 1, m);
+  p.store(DType::kBFloat16, {}, 1, s);
+  p.run({a.data(), b.data(), product.data(), sum.data()});
+  for (int i = 0; i < n; ++i) {
+    const uint16_t want = float_to_bf16(bf16_to_float(a[i]) * bf16_to_float(b[i]));
+    ASSERT_EQ(product[i], want);
+    ASSERT_EQ(sum[i], float_to_bf16(bf16_to_float(want) + bf16_to_float(b[i])));
+  }
+}
 TEST_P(LayoutIsa, CastsAndIntegerRounding) {
   std::vector<int64_t> x = {0, 1, -1, 127, 128, 255, 256, -129, 65536 + 5, int64_t{1} << 40, -3000000000};
   std::vector<int64_t> y(x.size()), z(x.size());
