@@ -10,6 +10,7 @@ from . import _core
 __all__ = ["to_tensor", "is_tensor", "set_printoptions"]
 
 Tensor = _core.Tensor
+ops = _core.ops
 _print = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
 
 
@@ -154,8 +155,8 @@ def _place(self):
 
 
 def _astype(self, dtype):
-    """Converted to ``dtype``."""
-    return self.cast(dtype)
+    """Converted to ``dtype``; to its own dtype it is a view, as in Paddle."""
+    return ops.view_as_shape(self, self.shape) if self.dtype == dtype else self.cast(dtype)
 
 
 def _element_size(self):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor room: functions that take or give several tensors (split, stack variants, meshgrid, einsum) and thin algebra.
 
-Everything is made of table ops; parts of a tensor are slices, so they share storage with it as in Paddle.
+Everything is made of table ops; what ``unbind`` and ``tensor_split`` give shares storage with the tensor, as in Paddle.
 """
 import math
 
@@ -31,7 +31,7 @@ def _part(x, axis, start, stop):
 
 
 def split(x, num_or_sections, axis=0, name=None):
-    """Consecutive parts of ``x`` along ``axis``: a number of equal ones, or of the given extents (one may be -1)."""
+    """Consecutive parts of ``x`` along ``axis``: a number of equal ones, or of the given extents (one may be -1); copies."""
     axis = _axis("split", axis, x.ndim)
     n = x.shape[axis]
     if isinstance(num_or_sections, int):
@@ -44,21 +44,17 @@ def split(x, num_or_sections, axis=0, name=None):
             sizes[sizes.index(-1)] = n - sum(s for s in sizes if s != -1)
         if sum(sizes) != n or min(sizes) < 0:
             raise ValueError(f"split: sections do not add up, got {list(num_or_sections)} for axis {axis} of extent {n}.")
-    out, at = [], 0
-    for s in sizes:
-        out.append(_part(x, axis, at, at + s))
-        at += s
-    return out
+    return ops.split(x, sizes, axis)
 
 
 def chunk(x, chunks, axis=0, name=None):
-    """At most ``chunks`` parts along ``axis``, equal but for the last."""
+    """At most ``chunks`` parts along ``axis``, equal but for the last; copies."""
     axis = _axis("chunk", axis, x.ndim)
     n = x.shape[axis]
     if chunks < 1:
         raise ValueError(f"chunk: chunks is not positive, got {chunks}.")
     size = max(1, -(-n // chunks))
-    return [_part(x, axis, k, min(k + size, n)) for k in range(0, max(n, 1), size)]
+    return ops.split(x, [min(k + size, n) - k for k in range(0, max(n, 1), size)], axis)
 
 
 def tensor_split(x, num_or_indices, axis=0, name=None):

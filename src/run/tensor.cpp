@@ -120,6 +120,10 @@ void Tensor::assign(const Value& v) {
 }
 
 Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attrs& attrs, Value v) {
+  Ints strides;
+  int64_t offset = 0;
+  const Ints from = base->views_ ? base->views_->back().strides : row_major_strides(v.node->inputs[0].shape());
+  if (!op.view(Call(*v.node), from, &strides, &offset)) return make_ref<Tensor>(std::move(v));  // a reshape that must copy
   auto t = make_ref<Tensor>(*base);
   t->grad = nullptr, t->grad_is_zero = false, t->leaf_ = nullptr, t->hooks_.clear(), t->name.clear();
   t->persistable = t->is_parameter = false;
@@ -127,7 +131,7 @@ Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attr
   t->leaf_version_ = t->stop_version_ = ~0ull;
   t->mode_ = Mode::kAuto;
   if (!t->views_) t->views_ = std::make_unique<std::vector<ViewStep>>();
-  t->views_->push_back({&op, attrs});
+  t->views_->push_back({&op, attrs, std::move(strides)});
   t->view_cache_ = std::move(v);
   t->view_version_ = t->cell_->version();
   return t;

@@ -39,6 +39,7 @@ class Cell : public RefCounted {
 struct ViewStep {
   const OpDef* op;
   Attrs attrs;
+  Ints strides;  // after this step, over a row-major base: decides whether a further reshape aliases or copies
 };
 
 class Tensor : public RefCounted {
