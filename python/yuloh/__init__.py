@@ -46,7 +46,7 @@ def __getattr__(name):
                 raise
             raise AttributeError(f"module 'yuloh' has no attribute {name!r} yet.") from None
     else:
-        raise AttributeError(f"module 'yuloh' has no attribute {name!r}. Hint: see docs/coverage.md for what exists.")
+        raise AttributeError(f"module 'yuloh' has no attribute {name!r}. Hint: docs/ops.md lists what exists.")
     globals()[name] = value
     return value
 

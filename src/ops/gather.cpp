@@ -169,6 +169,17 @@ Values index_axis_vjp(const Call& c, const Values& g) {
   return {call("index_axis_grad", {g[0], c["index"]}, {{"shape", to_ints(c.type(0).shape)}, {"axis", axis_of(c)}}), Value()};
 }
 
+// Rows whose p-norm exceeds max_norm, scaled down to it; the scale is a constant for gradients. The weight itself stays.
+Value renormed(const Value& y, double max_norm, double p) {
+  Value scale;
+  {
+    NoGrad guard;
+    const Value total = sum(call("pow", {abs(y), constant_like(p, y)}), {-1});
+    scale = minimum(constant_like(max_norm, y) / (call("pow", {total, constant_like(1 / p, y)}) + 1e-7), constant_like(1, y));
+  }
+  return y * scale;
+}
+
 const Register gathers{
     {.schema = "index_axis(Tensor x, Tensor index, int axis, str who) -> Tensor",
      .doc = "x with `axis` replaced by the axes of index: out[.., i.., ..] = x[.., index[i..], ..].",
@@ -215,6 +226,8 @@ const Register gathers{
      .infer =
          [](const Call& c) -> Types {
            require_index(c, 0);
+           if (c.flag("scale_grad_by_freq"))
+             fail(ErrorKind::kNotImplemented, "embedding: scale_grad_by_freq=True has no kernel; expected False.");
            if (c.type(1).shape.size() != 2) value_error("embedding: weight is not a matrix, got shape ", c.type(1).shape, "; expected [rows, width].");
            const int64_t rows = c.type(1).shape[0];
            if (c.has("padding_idx") && (c.integer("padding_idx") >= rows || c.integer("padding_idx") < -rows))
@@ -225,7 +238,9 @@ const Register gathers{
            return {{c.type(1).dtype, s}};
          },
      .expand = [](const Call& c) -> Values {
-       const Value i = c["x"], y = call("index_axis", {c["weight"], i}, {{"axis", 0}, {"who", "embedding"}});
+       const Value i = c["x"];
+       Value y = call("index_axis", {c["weight"], i}, {{"axis", 0}, {"who", "embedding"}});
+       if (c.has("max_norm")) y = renormed(y, c.real("max_norm"), c.real("norm_type"));
        if (!c.has("padding_idx")) return {y};
        const int64_t rows = c.type(1).shape[0], p = c.integer("padding_idx");
        Shape s = i.shape();

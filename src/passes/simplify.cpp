@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplifications that follow from the kind of row alone, whatever the op is called: a view that changes nothing, a
-// reshape of a reshape, a view of a constant, an elementwise op whose expression is its argument or that broadcasts an
-// operand anyway, a reduction over axes of extent 1.
+// Simplifications that follow from the kind of row alone, whatever the op is called: a view that changes
+// nothing, a reshape of a reshape, a view of a constant, an elementwise op whose expression is its argument
+// or that broadcasts an operand anyway, a reduction over axes of extent 1.
 #include "ops/op.h"
 #include "passes/passes.h"
-#include "tile/fuse.h"
 
 namespace yuloh {
 namespace {
@@ -56,7 +55,8 @@ bool simplify_view(const Ref<Node>& n, PassContext* c, Values* out) {
   const Node& in = *n->inputs[0].node;
   Ints after;
   int64_t offset;
-  if (n->inputs[0].type() == t && view_walk(*n, &after, &offset) && offset == 0 && same_walk(t.shape, row_major_strides(t.shape), after)) {
+  if (n->inputs[0].type() == t && view_walk(*n, &after, &offset) && offset == 0 &&
+      same_walk(t.shape, row_major_strides(t.shape), after)) {
     c->fired = "view_of_everything";
     *out = {n->inputs[0]};
     return true;
@@ -64,7 +64,8 @@ bool simplify_view(const Ref<Node>& n, PassContext* c, Values* out) {
   static const OpDef* full = find_op("full");
   if (in.op && in.op == full) {
     c->fired = "view_of_a_constant";
-    *out = {call("full", {}, {{"shape", to_ints(t.shape)}, {"value", Call(in).real("value")}, {"dtype", t.dtype}})};
+    *out = {call("full", {},
+                 {{"shape", to_ints(t.shape)}, {"value", Call(in).real("value")}, {"dtype", t.dtype}})};
     return true;
   }
   if (is_view(in) && is_reshape(*n) && is_reshape(in)) {
@@ -83,7 +84,8 @@ bool identity_scalar(const Node& n, PassContext* c, Values* out) {
   const auto e = scalar_expr(Call(n));
   if (e->root < 0) return false;
   const ExprNode* root = &e->nodes[e->root];
-  if (root->prim == Prim::kCast && static_cast<int>(root->imm) == static_cast<int>(n.outputs[0].type.dtype)) root = &e->nodes[root->a];
+  if (root->prim == Prim::kCast && static_cast<int>(root->imm) == static_cast<int>(n.outputs[0].type.dtype))
+    root = &e->nodes[root->a];
   if (root->prim != Prim::kArg) return false;
   const Value& v = n.inputs[root->a];
   if (!(v.type() == n.outputs[0].type)) return false;
@@ -102,8 +104,10 @@ bool drop_broadcasts(const Ref<Node>& n, PassContext* c, Values* out) {
     inputs[i] = shown.node->inputs[0];
     Shape s;
     for (const Value& v : inputs) s = broadcast_shapes(n->op->name, s, v.shape());
-    if (s == n->outputs[0].type.shape) changed = true;
-    else inputs[i] = shown;
+    if (s == n->outputs[0].type.shape)
+      changed = true;
+    else
+      inputs[i] = shown;
   }
   if (!changed) return false;
   c->fired = "broadcast_is_implied";
@@ -121,7 +125,8 @@ bool flatten_concat(const Node& n, PassContext* c, Values* out) {
   for (const Value& v : n.inputs) {
     if (v.node->op == concat && axis(*v.node) == axis(n))
       for (const Value& x : v.node->inputs) flat.push_back(x);
-    else flat.push_back(v);
+    else
+      flat.push_back(v);
   }
   if (flat.size() == n.inputs.size()) return false;
   c->fired = "concat_of_concat";
@@ -145,7 +150,7 @@ bool trivial_reduction(const Node& n, PassContext* c, Values* out) {
 bool simplify_node(const Ref<Node>& n, PassContext* c, Values* replacement) {
   if (n->op->view) return simplify_view(n, c, replacement);
   if (n->op->reduce != ReduceKind::kNone) return trivial_reduction(*n, c, replacement);
-  if (!is_tile_node(*n)) return flatten_concat(*n, c, replacement);
+  if (!n->op->scalar && !n->op->expr && n->op->reduce == ReduceKind::kNone) return flatten_concat(*n, c, replacement);
   return identity_scalar(*n, c, replacement) || drop_broadcasts(n, c, replacement);
 }
 

@@ -325,9 +325,9 @@ OPNAME(bitwise_right_shift) OPNAME(equal) OPNAME(not_equal) OPNAME(less_than) OP
 OPNAME(greater_equal)
 PyObject* power(PyObject* a, PyObject* b, PyObject*) { return binary<k_pow>(a, b); }
 PyObject* positive(PyObject* a) { return Py_NewRef(a); }
-PyObject* richcompare(PyObject* a, PyObject* b, int op) {
+PyObject* richcompare(PyObject* a, PyObject* b, int relation) {
   if (!can_operate(b)) Py_RETURN_NOTIMPLEMENTED;
-  switch (op) {
+  switch (relation) {
     case Py_LT: return binary<k_less_than>(a, b);
     case Py_LE: return binary<k_less_equal>(a, b);
     case Py_EQ: return binary<k_equal>(a, b);
