@@ -3,89 +3,13 @@
 // half inputs (f64 for f64) and are outputs, so that gradient rules read them instead of computing them
 // again. Everything but the statistics is elementwise or a reduction, so neighbours (relu, residual add) fuse
 // with it in tile programs.
+#include "ops/norm.h"
+
 #include "ops/fn.h"
 #include "ops/window.h"
 
 namespace yuloh {
 namespace {
-
-DType stat_dtype(DType t) { return t == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
-
-// ---- elementwise rows. x, g in the tensor's dtype; mean, rstd, s1, s2 broadcast statistics ----
-Shape broadcast_all(const Call& c) {
-  Shape s = c.type(0).shape;
-  for (uint32_t i = 1; i < c.n_in; ++i) s = broadcast_shapes(c.name(), s, c.type(i).shape);
-  return s;
-}
-Types like_first(const Call& c) { return {{c.type(0).dtype, broadcast_all(c)}}; }
-Types as_stat(const Call& c) { return {{stat_dtype(c.type(0).dtype), broadcast_all(c)}}; }
-
-const Register scalars{
-    {.schema = "norm_rstd(Tensor variance, float epsilon) -> Tensor",
-     .doc = "1 / sqrt(variance + epsilon).",
-     .infer = like_first,
-     .scalar = [](const Call& c, Scalar v) { return Scalar(1.0f) / sqrt(v + Scalar(c.real("epsilon"))); }},
-    {.schema = "norm_plain(Tensor x, Tensor mean, Tensor rstd) -> Tensor",
-     .doc = "(x - mean) * rstd in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar m, Scalar r) { return (x - m) * r; }},
-    {.schema = "norm_scaled(Tensor x, Tensor mean, Tensor rstd, Tensor weight) -> Tensor",
-     .doc = "(x - mean) * rstd * weight in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar m, Scalar r, Scalar w) { return (x - m) * r * w; }},
-    {.schema = "norm_affine(Tensor x, Tensor mean, Tensor rstd, Tensor weight, Tensor bias) -> Tensor",
-     .doc = "(x - mean) * rstd * weight + bias in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar m, Scalar r, Scalar w, Scalar b) { return (x - m) * r * w + b; }},
-    {.schema = "norm_dot(Tensor g, Tensor x, Tensor mean, Tensor rstd) -> Tensor",
-     .doc = "g * (x - mean) * rstd in the dtype of the statistics.",
-     .infer = as_stat,
-     .scalar = [](Scalar g, Scalar x, Scalar m, Scalar r) { return g * ((x - m) * r); }},
-    {.schema = "norm_weighted(Tensor g, Tensor weight) -> Tensor",
-     .doc = "g * weight in the dtype of the statistics.",
-     .infer = as_stat,
-     .scalar = [](Scalar g, Scalar w) { return g * w; }},
-    {.schema = "norm_dx(Tensor x, Tensor g, Tensor mean, Tensor rstd, Tensor s1, Tensor s2) -> Tensor",
-     .doc = "rstd * (g - s1 - (x - mean) * rstd * s2) in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar g, Scalar m, Scalar r, Scalar s1,
-                  Scalar s2) { return r * (g - s1 - (x - m) * r * s2); }},
-    {.schema = "batch_norm_dx(Tensor x, Tensor g, Tensor mean, Tensor rstd, Tensor weight, Tensor sum_g, "
-               "Tensor sum_gx, "
-               "float inverse_count) -> Tensor",
-     .doc = "Input gradient of batch_norm from its two channel sums.",
-     .infer = like_first,
-     .scalar =
-         [](const Call& c, Scalar x, Scalar g, Scalar m, Scalar r, Scalar w, Scalar sg, Scalar sgx) {
-           const Scalar n(c.real("inverse_count"));
-           return w * r * (g - sg * n - (x - m) * r * (sgx * n));
-         }},
-    {.schema = "rms_scaled(Tensor x, Tensor rstd, Tensor weight) -> Tensor",
-     .doc = "x * rstd * weight in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar r, Scalar w) { return x * r * w; }},
-    {.schema = "rms_plain(Tensor x, Tensor rstd) -> Tensor",
-     .doc = "x * rstd in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar r) { return x * r; }},
-    {.schema = "rms_dot(Tensor g, Tensor x, Tensor rstd) -> Tensor",
-     .doc = "g * x * rstd in the dtype of the statistics.",
-     .infer = as_stat,
-     .scalar = [](Scalar g, Scalar x, Scalar r) { return g * (x * r); }},
-    {.schema = "rms_dx(Tensor x, Tensor g, Tensor rstd, Tensor s2) -> Tensor",
-     .doc = "rstd * (g - x * rstd * s2) in the dtype of x.",
-     .infer = like_first,
-     .scalar = [](Scalar x, Scalar g, Scalar r, Scalar s2) { return r * (g - x * r * s2); }},
-    {.schema =
-         "moments_dx(Tensor x, Tensor mean, Tensor g_mean, Tensor g_variance, float inverse_count) -> Tensor",
-     .doc = "Input gradient of channel_moments.",
-     .infer = like_first,
-     .scalar =
-         [](const Call& c, Scalar x, Scalar m, Scalar gm, Scalar gv) {
-           const Scalar n(c.real("inverse_count"));
-           return gm * n + (x - m) * gv * (n + n);
-         }},
-};
 
 // ---- small graph helpers ----
 Value rstd_of(const Value& variance, double eps) { return call("norm_rstd", {variance}, {{"epsilon", eps}}); }
@@ -234,6 +158,24 @@ Value dx(const Value& x, const Value& g, const Stats& s, const Value& w, const I
   const Value s1 = mean(gh, axes), s2 = mean(call("norm_dot", {gh, x, s.mean, s.rstd}), axes);
   return call("norm_dx", {x, gh, s.mean, s.rstd, s1, s2});
 }
+double inverse_count(const Shape& x, const Ints& axes) {
+  int64_t n = 1;
+  for (int64_t a : axes) n *= x[a];
+  return n == 0 ? 0.0 : 1.0 / static_cast<double>(n);
+}
+// What gradients of the statistics outputs add (double backward reaches them): rstd = (var + eps)^(-1/2), so
+// d rstd / dx = -rstd^3 (x - mean) / n. Null gradients and a null mean (rms norm) are left out.
+Value add_statistics(Value gx, const Value& x, const Stats& s, const Value& g_mean, const Value& g_rstd,
+                     const Ints& axes) {
+  const auto add = [&](const Value& v) { gx = gx ? gx + cast(v, x.dtype()) : cast(v, x.dtype()); };
+  const double n = inverse_count(x.shape(), axes);
+  if (g_mean) add(broadcast_to(reshape(g_mean, s.rstd.shape()) * n, x.shape()));
+  if (g_rstd) {
+    const Value xs = cast(x, s.rstd.dtype());
+    add((s.mean ? xs - s.mean : xs) * (reshape(g_rstd, s.rstd.shape()) * (s.rstd * s.rstd * s.rstd) * -n));
+  }
+  return gx;
+}
 Value parameter_grad(const Value& per_element, const Ints& axes, const Value& p) {
   return cast(reshape(sum(per_element, axes), p.shape()), p.dtype());
 }
@@ -268,14 +210,13 @@ Values expand_layer(const Call& c) {
   return {normalised(c.in[0], s.mean, s.rstd, c["weight"], c["bias"]), reshape(s.mean, lead),
           reshape(s.rstd, lead)};
 }
-// Gradients through the statistics outputs are not offered: they are for the rule, not for users.
 Values vjp_layer(const Call& c, const Values& g) {
-  if (!g[0]) return {};
   const Value &x = c.in[0], w = c["weight"], b = c["bias"];
   const Stats s{reshape(c.out(1), keepdim(c)), reshape(c.out(2), keepdim(c))};
   const int64_t begin = begin_axis(c);
-  Values out{dx(x, g[0], s, w, axes_from(begin, x.rank()))};
-  const Ints rows = axes_from(0, begin);
+  const Ints rows = axes_from(0, begin), axes = axes_from(begin, x.rank());
+  Values out{add_statistics(g[0] ? dx(x, g[0], s, w, axes) : Value(), x, s, g[1], g[2], axes)};
+  if (!g[0]) return out;
   if (w) out.push_back(parameter_grad(call("norm_dot", {g[0], x, s.mean, s.rstd}), rows, w));
   if (b) out.push_back(parameter_grad(cast(g[0], s.rstd.dtype()), rows, b));
   return out;
@@ -322,11 +263,13 @@ Values expand_group(const Call& c) {
   return {reshape(y, c.type(0).shape), reshape(s.mean, stat), reshape(s.rstd, stat)};
 }
 Values vjp_group(const Call& c, const Values& g) {
-  if (!g[0]) return {};
-  const Value w = c["weight"], b = c["bias"];
-  const Value x = reshape(c.in[0], grouped(c)), gy = reshape(g[0], grouped(c));
+  const Value w = c["weight"], b = c["bias"], x = reshape(c.in[0], grouped(c));
   const Stats s{reshape(c.out(1), grouped_stat(c)), reshape(c.out(2), grouped_stat(c))};
-  Values out{reshape(dx(x, gy, s, grouped_parameter(c, "weight"), axes_from(2, x.rank())), c.type(0).shape)};
+  const Ints within = axes_from(2, x.rank());
+  const Value gy = g[0] ? reshape(g[0], grouped(c)) : Value();
+  const Value gx = gy ? dx(x, gy, s, grouped_parameter(c, "weight"), within) : Value();
+  Values out{reshape(add_statistics(gx, x, s, g[1], g[2], within), c.type(0).shape)};
+  if (!gy) return out;
   Ints axes = axes_from(3, x.rank());
   axes.insert(0, 0);
   if (w) out.push_back(parameter_grad(call("norm_dot", {gy, x, s.mean, s.rstd}), axes, w));
@@ -345,13 +288,16 @@ Values expand_rms(const Call& c) {
   return {w ? call("rms_scaled", {x, r, w}) : call("rms_plain", {x, r}), reshape(r, leading(c))};
 }
 Values vjp_rms(const Call& c, const Values& g) {
-  if (!g[0]) return {};
   const Value &x = c.in[0], w = c["weight"], r = reshape(c.out(1), keepdim(c));
   const int64_t begin = begin_axis(c);
-  const Value gh = w ? call("norm_weighted", {g[0], w}) : cast(g[0], r.dtype());
-  const Value s2 = mean(call("rms_dot", {gh, x, r}), axes_from(begin, x.rank()));
-  Values out{call("rms_dx", {x, gh, r, s2})};
-  if (w) out.push_back(parameter_grad(call("rms_dot", {g[0], x, r}), axes_from(0, begin), w));
+  const Ints axes = axes_from(begin, x.rank());
+  Value gx;
+  if (g[0]) {
+    const Value gh = w ? call("norm_weighted", {g[0], w}) : cast(g[0], r.dtype());
+    gx = call("rms_dx", {x, gh, r, mean(call("rms_dot", {gh, x, r}), axes)});
+  }
+  Values out{add_statistics(gx, x, {Value(), r}, Value(), g[1], axes)};
+  if (g[0] && w) out.push_back(parameter_grad(call("rms_dot", {g[0], x, r}), axes_from(0, begin), w));
   return out;
 }
 
