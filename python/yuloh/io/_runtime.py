@@ -107,6 +107,19 @@ def tensor_from(array: np.ndarray) -> Any:
     return _to_tensor(array)
 
 
+_cut_point: Any = None
+
+
+def cut_point() -> None:
+    """Tell the core that a batch is asked for: a place where too many pending ops may run (DESIGN, laziness)."""
+    global _cut_point
+    if _cut_point is None:
+        import yuloh
+
+        _cut_point = getattr(getattr(yuloh, "_core", None), "cut_point", int)
+    _cut_point()
+
+
 _tensor_type: Any = None
 
 

@@ -170,6 +170,7 @@ class _SingleIterator:
         return self
 
     def __next__(self) -> Any:
+        _runtime.cut_point()
         indices = next(self._work)
         try:
             if self._on_host:

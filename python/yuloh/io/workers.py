@@ -239,6 +239,7 @@ class WorkerIterator:
     def __next__(self) -> Any:
         if self._epoch != self._pool.epoch:
             raise StopIteration  # a newer iterator of the same persistent loader took over
+        _runtime.cut_point()
         while self._order:
             number = self._order[0]
             message = self._receive(number)
