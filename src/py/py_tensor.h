@@ -10,6 +10,13 @@
 
 #include "run/tensor.h"
 
+#if PY_VERSION_HEX < 0x030a0000
+inline PyObject* Py_NewRef(PyObject* o) {
+  Py_INCREF(o);
+  return o;
+}
+#endif
+
 namespace yuloh::py {
 
 struct PyTensor {

@@ -316,8 +316,20 @@ class Flush {
     PlanOptions o;
     o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
     auto plan = compile_plan(g, std::move(inputs), o);
-    if (getenv("YULOH_DUMP_PLAN")) fprintf(stderr, "%s", plan->dump().c_str());
+    explain(*plan);
     return plan;
+  }
+
+  // YULOH_EXPLAIN=plan,fusion,kernels: what was compiled, what did not fuse and why, which candidates refused and why.
+  static void explain(const Plan& plan) {
+    const char* env = getenv("YULOH_EXPLAIN");
+    if (!env) return;
+    const std::string_view want = env;
+    if (want.find("plan") != want.npos) fputs(plan.dump().c_str(), stderr);
+    for (const std::string& line : plan.explain) {
+      const bool kernel = line.find(" refused: ") != line.npos;
+      if (want.find(kernel ? "kernels" : "fusion") != want.npos) fprintf(stderr, "%s\n", line.c_str());
+    }
   }
 
   void execute(const Plan& plan) {
