@@ -124,19 +124,63 @@ struct Split {
       if (i < from || i >= from + n) slice.push_back(s[i]), strides.push_back(st[i]);
   }
 };
+// Row-major on both sides: out[o, i, :] = x[o, index[i], :] is one copy of `inner` elements for each (o, i).
+template <class T>
+void copy_rows(const T* x, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner) {
+  const int64_t count = static_cast<int64_t>(index.size());
+  parallel_ranges(outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(inner, 1)), [&](int64_t from, int64_t to) {
+    for (int64_t r = from; r < to; ++r) {
+      const T* src = x + ((r / count) * n + index[static_cast<size_t>(r % count)]) * inner;
+      if (inner == 1) out[r] = *src;
+      else std::memcpy(out + r * inner, src, sizeof(T) * static_cast<size_t>(inner));
+    }
+  });
+}
 void host_index_axis(const HostCall& h) {
   const HostOperand &x = h.in[0], &o = h.out[0];
   const int64_t k = normalize_axis("gather", h.call.integer("axis"), x.shape.size());
   const std::vector<int64_t> index = read_indices(h.call.str("who"), h.in[1], x.shape[k]);
   const int64_t rank = h.in[1].shape.size(), size = static_cast<int64_t>(dtype_size(o.dtype));
   const Split a(x.shape, x.strides, k, 1), b(o.shape, o.strides, k, rank);
-  if (yuloh::numel(a.slice) == 0) return;
-  const Ints is = row_major_strides(h.in[1].shape);
-  int64_t out_step = 1;  // index axes of out are contiguous with each other: one step per index
-  for (int64_t i = k + rank; i < static_cast<int64_t>(o.shape.size()); ++i) out_step *= o.shape[i];
-  for (size_t i = 0; i < index.size(); ++i)
-    copy_strided(a.slice, o.as<char>() + static_cast<int64_t>(i) * out_step * size, b.strides,
+  if (yuloh::numel(a.slice) == 0 || index.empty()) return;
+  int64_t outer = 1, inner = 1;
+  for (int64_t i = 0; i < static_cast<int64_t>(x.shape.size()); ++i) (i < k ? outer : inner) *= i == k ? 1 : x.shape[i];
+  if (is_row_major(x.shape, x.strides) && size <= 8) {
+    switch (size) {
+      case 1: return copy_rows(x.as<uint8_t>(), o.as<uint8_t>(), index, outer, x.shape[k], inner);
+      case 2: return copy_rows(x.as<uint16_t>(), o.as<uint16_t>(), index, outer, x.shape[k], inner);
+      case 4: return copy_rows(x.as<uint32_t>(), o.as<uint32_t>(), index, outer, x.shape[k], inner);
+      default: return copy_rows(x.as<uint64_t>(), o.as<uint64_t>(), index, outer, x.shape[k], inner);
+    }
+  }
+  for (size_t i = 0; i < index.size(); ++i)  // index axes of out are contiguous with each other: one step per index
+    copy_strided(a.slice, o.as<char>() + static_cast<int64_t>(i) * inner * size, b.strides,
                  x.as<char>() + index[i] * x.strides[k] * size, a.strides, static_cast<size_t>(size));
+}
+// Row-major f32 / f64: each range of columns belongs to one thread, so sums are made in index order whatever the count.
+template <class T>
+void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner, int64_t skip) {
+  const int64_t count = static_cast<int64_t>(index.size());
+  std::memset(out, 0, sizeof(T) * static_cast<size_t>(outer * n * inner));
+  if (inner < 64) {
+    for (int64_t r = 0; r < outer * count; ++r) {
+      const int64_t to = index[static_cast<size_t>(r % count)];
+      if (to == skip) continue;
+      T* dst = out + ((r / count) * n + to) * inner;
+      for (int64_t j = 0; j < inner; ++j) dst[j] += g[r * inner + j];
+    }
+    return;
+  }
+  parallel_ranges((inner + 15) / 16, std::max<int64_t>(4, 65536 / std::max<int64_t>(count * 16, 1)), [&](int64_t a, int64_t b) {
+    const int64_t from = a * 16, end = std::min(b * 16, inner);
+    for (int64_t r = 0; r < outer * count; ++r) {
+      const int64_t to = index[static_cast<size_t>(r % count)];
+      if (to == skip) continue;
+      T* dst = out + ((r / count) * n + to) * inner;
+      const T* src = g + r * inner;
+      for (int64_t j = from; j < end; ++j) dst[j] += src[j];
+    }
+  });
 }
 template <class E>
 void add_slices(const HostCall& h, const std::vector<int64_t>& index, int64_t k, int64_t rank) {
@@ -163,6 +207,14 @@ void add_slices(const HostCall& h, const std::vector<int64_t>& index, int64_t k,
 void host_index_axis_grad(const HostCall& h) {
   const int64_t k = h.call.integer("axis");
   const std::vector<int64_t> index = read_indices("gather", h.in[1], h.out[0].shape[k]);
+  const HostOperand &g = h.in[0], &o = h.out[0];
+  if (is_row_major(g.shape, g.strides) && !index.empty() && o.numel() && (o.dtype == DType::kFloat32 || o.dtype == DType::kFloat64)) {
+    int64_t outer = 1, inner = 1;
+    for (int64_t i = 0; i < static_cast<int64_t>(o.shape.size()); ++i) (i < k ? outer : inner) *= i == k ? 1 : o.shape[i];
+    const int64_t skip = h.call.integer("skip");
+    if (o.dtype == DType::kFloat32) return add_rows(g.as<float>(), o.as<float>(), index, outer, o.shape[k], inner, skip);
+    return add_rows(g.as<double>(), o.as<double>(), index, outer, o.shape[k], inner, skip);
+  }
   with_any("gather", h.out[0].dtype, [&](auto e) { add_slices<decltype(e)>(h, index, k, h.in[1].shape.size()); });
 }
 Values index_axis_vjp(const Call& c, const Values& g) {

@@ -23,7 +23,14 @@ void copy_as(const Shape& shape, void* dst, const Ints& ds, const void* src, con
       for (int64_t i = 0; i < inner; ++i) d[i * di] = s[i * si];
   }
 }
+ChunkRunner g_runner = nullptr;
 }  // namespace
+
+void set_chunk_runner(ChunkRunner r) { g_runner = r; }
+void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context) {
+  if (g_runner) return g_runner(n, fn, context);
+  for (int64_t i = 0; i < n; ++i) fn(context, i);
+}
 
 void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
   switch (size) {

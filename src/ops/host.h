@@ -2,11 +2,34 @@
 // Loop helpers of host rows (the reference lowering): walking strided operands, dispatch over element types, index checks.
 // Only src/ops/*.cpp include it.
 #pragma once
+#include <algorithm>
 #include <cstring>
 
 #include "ops/op.h"
 
 namespace yuloh {
+
+// Ranges of [0, n) of at least `grain` elements, on the device's team where one was lent. Boundaries depend on n and
+// grain only, and ranges write disjoint results, so the thread count never changes a bit.
+using ChunkRunner = void (*)(int64_t n, void (*fn)(void*, int64_t), void* context);
+void set_chunk_runner(ChunkRunner r);
+void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context);
+template <class F>
+void parallel_ranges(int64_t n, int64_t grain, F&& f) {
+  const int64_t chunks = std::min<int64_t>(64, (n + grain - 1) / std::max<int64_t>(grain, 1));
+  if (chunks <= 1) return n > 0 ? f(int64_t{0}, n) : void();
+  struct Work {
+    F& f;
+    int64_t n, chunks;
+  } work{f, n, chunks};
+  run_chunks(
+      chunks,
+      [](void* c, int64_t i) {
+        const Work& w = *static_cast<Work*>(c);
+        w.f(w.n * i / w.chunks, w.n * (i + 1) / w.chunks);
+      },
+      &work);
+}
 
 // Element access by dtype: T is the storage, C the type to compute in.
 template <class Storage, class Compute, DType D>

@@ -426,23 +426,35 @@ const Register along{
 // ---- data-dependent extents: a count first (Python reads it), then a fill of that size ----
 void host_nonzero_count(const HostCall& h) {
   const HostOperand& x = h.in[0];
-  const int64_t n = x.numel(), size = static_cast<int64_t>(dtype_size(x.dtype));
+  const int64_t n = x.numel();
   int64_t count = 0;
-  Walk<1> w(x.shape, {x.strides});
-  for (int64_t i = 0; i < n; ++i, w.next()) count += load_double(x.as<char>() + w.offset[0] * size, x.dtype) != 0;
+  with_any("nonzero", x.dtype, [&](auto e) {
+    using E = decltype(e);
+    const auto* p = x.as<typename E::T>();
+    if (is_row_major(x.shape, x.strides)) {
+      for (int64_t i = 0; i < n; ++i) count += E::get(p[i]) != 0;
+      return;
+    }
+    Walk<1> w(x.shape, {x.strides});
+    for (int64_t i = 0; i < n; ++i, w.next()) count += E::get(p[w.offset[0]]) != 0;
+  });
   *h.out[0].as<int64_t>() = count;
 }
 void host_nonzero_fill(const HostCall& h) {
   const HostOperand& x = h.in[0];
-  const int64_t n = x.numel(), size = static_cast<int64_t>(dtype_size(x.dtype)), limit = h.call.integer("n");
+  const int64_t n = x.numel(), limit = h.call.integer("n");
   int64_t* out = h.out[0].as<int64_t>();
   int64_t row = 0;
-  Walk<1> w(x.shape, {x.strides});
-  for (int64_t i = 0; i < n && row < limit; ++i, w.next())
-    if (load_double(x.as<char>() + w.offset[0] * size, x.dtype) != 0) {
-      for (int64_t a : w.at()) *out++ = a;
-      ++row;
-    }
+  with_any("nonzero", x.dtype, [&](auto e) {
+    using E = decltype(e);
+    const auto* p = x.as<typename E::T>();
+    Walk<1> w(x.shape, {x.strides});
+    for (int64_t i = 0; i < n && row < limit; ++i, w.next())
+      if (E::get(p[w.offset[0]]) != 0) {
+        for (int64_t a : w.at()) *out++ = a;
+        ++row;
+      }
+  });
 }
 // repeats [3, 0, 2] -> 0 0 0 2 2
 void host_repeat_index(const HostCall& h) {

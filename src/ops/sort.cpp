@@ -30,19 +30,21 @@ void ordered_lanes(const HostCall& h, F&& f) {
   const Lanes a(x, k), b(o, k);
   with_any(h.call.name(), x.dtype, [&](auto e) {
     using E = decltype(e);
-    std::vector<typename E::C> v(static_cast<size_t>(a.length));
-    std::vector<int64_t> order(v.size());
-    for (int64_t l = 0; l < a.count; ++l) {
-      const auto* src = x.as<typename E::T>() + a.start(l);
-      for (int64_t i = 0; i < a.length; ++i) v[i] = E::get(src[i * a.stride]);
-      std::iota(order.begin(), order.end(), 0);
-      f(v, order);
-      const int64_t start = b.start(l);
-      for (int64_t i = 0; i < b.length; ++i) {
-        o.as<typename E::T>()[start + i * b.stride] = src[order[i] * a.stride];
-        p.as<int64_t>()[start + i * b.stride] = order[i];
+    parallel_ranges(a.count, std::max<int64_t>(1, 4096 / std::max<int64_t>(a.length, 1)), [&](int64_t from, int64_t to) {
+      std::vector<typename E::C> v(static_cast<size_t>(a.length));
+      std::vector<int64_t> order(v.size());
+      for (int64_t l = from; l < to; ++l) {
+        const auto* src = x.as<typename E::T>() + a.start(l);
+        for (int64_t i = 0; i < a.length; ++i) v[i] = E::get(src[i * a.stride]);
+        std::iota(order.begin(), order.end(), 0);
+        f(v, order);
+        const int64_t start = b.start(l);
+        for (int64_t i = 0; i < b.length; ++i) {
+          o.as<typename E::T>()[start + i * b.stride] = src[order[i] * a.stride];
+          p.as<int64_t>()[start + i * b.stride] = order[i];
+        }
       }
-    }
+    });
   });
 }
 template <class C>
