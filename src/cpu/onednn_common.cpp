@@ -89,6 +89,11 @@ std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*mak
   static auto* cache = new std::unordered_map<std::string, std::shared_ptr<void>>;
   constexpr size_t kMaxEntries = 4096;  // some 10 kB each; shapes without end start over
   std::lock_guard lock(mu);
+  static bool child_cleared = false;
+  if (in_forked_child() && !child_cleared) {  // primitives made before a fork expect threads that are gone
+    child_cleared = true;
+    cache->clear();
+  }
   if (const auto it = cache->find(key); it != cache->end()) return it->second;
   if (cache->size() >= kMaxEntries) cache->clear();
   return cache->emplace(key, make(arg)).first->second;

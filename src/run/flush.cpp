@@ -7,6 +7,7 @@
 #include <list>
 #include <unordered_map>
 
+#include "cpu/parallel.h"
 #include "run/tensor.h"
 
 namespace yuloh {
@@ -424,6 +425,11 @@ class Flush {
 void Context::flush(const Value* want) {
   std::lock_guard lock(g_exec_mu);
   step_closed = false;
+  num_threads();  // the calling thread's team size, so that library kernels agree with ours
+  if (in_forked_child()) {  // kernels made before the fork expect threads that do not exist here
+    static const bool once = (cache().clear(), true);
+    (void)once;
+  }
   Flush(*this).run(want);
 }
 
