@@ -50,10 +50,25 @@ const Register bits{
     YULOH_BITS("bitwise_and", YULOH_BOTH("bitwise_and"), "Bits set in x and y.", [](S x, S y) { return x & y; }),
     YULOH_BITS("bitwise_or", YULOH_BOTH("bitwise_or"), "Bits set in x or y.", [](S x, S y) { return x | y; }),
     YULOH_BITS("bitwise_xor", YULOH_BOTH("bitwise_xor"), "Bits set in exactly one of x and y.", [](S x, S y) { return x ^ y; }),
-    YULOH_BITS("bitwise_left_shift", YULOH_BOTH("bitwise_left_shift"), "x shifted left by y bits.",
-               [](S x, S y) { return x << y; }),
-    YULOH_BITS("bitwise_right_shift", YULOH_BOTH("bitwise_right_shift"), "x shifted right by y bits, the sign kept.",
-               [](S x, S y) { return x >> y; }),
+    {.schema = "bitwise_left_shift(number x, number y, bool is_arithmetic=True) -> Tensor",
+     .python = YULOH_BOTH("bitwise_left_shift"),
+     .doc = "x shifted left by y bits (the same bits whether arithmetic or not).",
+     .infer = [](const Call& c) { return c.flag("is_arithmetic"), integral(c); },
+     .scalar = [](S x, S y) { return x << y; },
+     .no_grad = true,
+     .inplace_variant = true},
+    {.schema = "bitwise_right_shift(number x, number y, bool is_arithmetic=True) -> Tensor",
+     .python = YULOH_BOTH("bitwise_right_shift"),
+     .doc = "x shifted right by y bits; the sign is kept, or zeros come in when is_arithmetic is False.",
+     .infer = integral,
+     .scalar =
+         [](const Call& c, S x, S y) {
+           if (c.flag("is_arithmetic") || c.n_in == 0) return x >> y;
+           const S bits(static_cast<double>(dtype_bits(c.type(0).dtype)));
+           return select(y == S(0), x, (x >> y) & ((S(1) << (bits - y)) - S(1)));
+         },
+     .no_grad = true,
+     .inplace_variant = true},
     {.schema = "bitwise_not(Tensor x) -> Tensor",
      .python = YULOH_BOTH("bitwise_not") " paddle.bitwise_invert paddle.Tensor.bitwise_invert",
      .doc = "All bits flipped; logical not for bool.",

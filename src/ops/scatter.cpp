@@ -221,9 +221,9 @@ const Register indexing{
        return {index_put(x, {i}, c["updates"], true)};
      },
      .inplace_variant = true},
-    {.schema = "index_add(Tensor x, Tensor index, int axis, Tensor value) -> Tensor",
+    {.schema = "index_add(Tensor x, Tensor index, int axis, Tensor value, float alpha=1.0) -> Tensor",
      .python = YULOH_BOTH("index_add"),
-     .doc = "x with the slices of value added along axis at the positions index.",
+     .doc = "x with the slices of alpha * value added along axis at the positions index.",
      .infer =
          [](const Call& c) -> Types {
            require_index(c, c["index"]);
@@ -240,8 +240,9 @@ const Register indexing{
        Ints p;
        for (int64_t i = 0; i < c["x"].rank(); ++i) p.push_back(i);
        std::swap(p[0], p[k]);
-       if (k == 0) return {index_put(c["x"], {c["index"]}, c["value"], true)};
-       return {transpose(index_put(transpose(c["x"], p), {c["index"]}, transpose(c["value"], p), true), p)};
+       const Value v = c["value"] * c.real("alpha");
+       if (k == 0) return {index_put(c["x"], {c["index"]}, v, true)};
+       return {transpose(index_put(transpose(c["x"], p), {c["index"]}, transpose(v, p), true), p)};
      },
      .inplace_variant = true},
 };
