@@ -38,6 +38,15 @@ const Register elementwise{
            const S d = x - y, t(c.real("delta"));
            return select(abs(d) < t, S(0.5) * d * d, t * (abs(d) - S(0.5) * t));
          }},
+    {.schema = "log_loss(Tensor input, Tensor label, float epsilon=0.0001) -> Tensor",
+     .python = YULOH_F("log_loss"),
+     .doc = "-label log(input + epsilon) - (1 - label) log(1 - input + epsilon), elementwise.",
+     .infer = same_float,
+     .scalar =
+         [](const Call& c, S x, S y) {
+           const S e(c.real("epsilon"));
+           return -(y * log(x + e)) - (S(1) - y) * log(S(1) - x + e);
+         }},
     {.schema = "bce_elementwise(Tensor input, Tensor label) -> Tensor",
      .doc = "-(label log input + (1 - label) log(1 - input)), logarithms not below -100.",
      .infer = same_float,
