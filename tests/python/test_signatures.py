@@ -60,7 +60,7 @@ def differences():
             found += [
                 f"{full}: default of {n} is {d}, Paddle's {w}"
                 for (n, d), (_, w) in zip(ours, want)
-                if str(value_of(d)) != str(value_of(w))
+                if value_of(d) != value_of(w)
             ]
     return found
 
