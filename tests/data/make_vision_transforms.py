@@ -81,7 +81,12 @@ def describe(value):
     kind = {"ndarray": "array", "tensor": "tensor"}.get(kind, "pil")
     flat = array.astype("float64").ravel()
     weights = np.cos(np.arange(flat.size))
-    return [f"{kind} {array.dtype}", list(array.shape), round(flat.mean(), 4), round(float((flat * weights).mean()), 4)]
+    return [
+        f"{kind} {array.dtype}",
+        list(array.shape),
+        round(flat.mean(), 4),
+        round(float((flat * weights).mean()), 4),
+    ]
 
 
 def results(paddle, transforms):

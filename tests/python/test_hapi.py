@@ -27,7 +27,9 @@ def mnist(folder, mode):
 def rows(n=10, classes=2):
     rng = np.random.RandomState(0)
     x = rng.randn(n, 3).astype("float32")
-    return paddle.io.TensorDataset([paddle.to_tensor(x), paddle.to_tensor((x[:, :1] > 0).astype("int64") % classes)])
+    return paddle.io.TensorDataset(
+        [paddle.to_tensor(x), paddle.to_tensor((x[:, :1] > 0).astype("int64") % classes)]
+    )
 
 
 def small(lr=0.1, **kwargs):
@@ -46,8 +48,16 @@ def test_lenet_learns_digits(digits, tmp_path, capsys):
     train, test = mnist(digits, "train"), mnist(digits, "test")
     model.fit(train, test, batch_size=64, epochs=6, verbose=2, log_freq=4, save_dir=str(tmp_path))
     out = capsys.readouterr().out
-    assert "Epoch 6/6" in out and "step  4/10 - loss: " in out and "acc_top2" in out and "Evaluated 128 samples" in out
-    assert sorted(os.listdir(tmp_path))[:2] == ["0.pdopt", "0.pdparams"] and (tmp_path / "final.pdparams").exists()
+    assert (
+        "Epoch 6/6" in out
+        and "step  4/10 - loss: " in out
+        and "acc_top2" in out
+        and "Evaluated 128 samples" in out
+    )
+    assert (
+        sorted(os.listdir(tmp_path))[:2] == ["0.pdopt", "0.pdparams"]
+        and (tmp_path / "final.pdparams").exists()
+    )
     logs = model.evaluate(test, batch_size=64, verbose=0)
     assert logs["acc_top1"] > 0.9 and logs["acc_top2"] >= logs["acc_top1"] and len(logs["loss"]) == 1
     batches = model.predict(test, batch_size=64, verbose=0)
@@ -56,7 +66,9 @@ def test_lenet_learns_digits(digits, tmp_path, capsys):
     assert stacked.shape == (128, 10)
     assert (stacked.argmax(1) == test.labels[:, 0]).mean() == logs["acc_top1"]
     again = paddle.Model(models.LeNet())
-    again.prepare(paddle.optimizer.Adam(parameters=again.parameters()), nn.CrossEntropyLoss(), paddle.metric.Accuracy())
+    again.prepare(
+        paddle.optimizer.Adam(parameters=again.parameters()), nn.CrossEntropyLoss(), paddle.metric.Accuracy()
+    )
     again.load(str(tmp_path / "final"))
     assert again.evaluate(test, batch_size=64, verbose=0)["acc"] == logs["acc_top1"]
 
@@ -121,7 +133,11 @@ def test_callbacks():
     evaluation = ["on_eval_begin"] + ["on_eval_batch_begin", "on_eval_batch_end"] * 2 + ["on_eval_end"]
     assert names == ["on_train_begin"] + (epoch + evaluation) * 2 + ["on_train_end"]
     logs = [c[2] for c in recorder.calls if c[0] == "on_train_batch_end"]
-    assert [log["batch_size"] for log in logs[:3]] == [2, 2, 1] and [log["step"] for log in logs[:3]] == [0, 1, 2]
+    assert [log["batch_size"] for log in logs[:3]] == [2, 2, 1] and [log["step"] for log in logs[:3]] == [
+        0,
+        1,
+        2,
+    ]
     assert set(logs[0]) == {"loss", "acc", "step", "batch_size"} and isinstance(logs[0]["loss"][0], float)
     assert recorder.params["steps"] == 3 and recorder.params["metrics"] == ["loss", "acc"]
     assert recorder.model is model
@@ -156,7 +172,9 @@ def test_schedules_and_stopping(tmp_path):
     still = small(lr=0.0)
     stop = paddle.callbacks.EarlyStopping("loss", patience=2, verbose=0)
     recorder = Recorder()
-    still.fit(rows(), rows(), batch_size=5, epochs=20, verbose=0, callbacks=[stop, recorder], save_dir=str(tmp_path))
+    still.fit(
+        rows(), rows(), batch_size=5, epochs=20, verbose=0, callbacks=[stop, recorder], save_dir=str(tmp_path)
+    )
     assert sum(c[0] == "on_epoch_end" for c in recorder.calls) == 3
     assert (tmp_path / "best_model.pdparams").exists()
     flat = small(lr=0.1)
@@ -183,7 +201,9 @@ def test_amp_and_several_outputs():
 
     model = paddle.Model(Two())
     optimizer = paddle.optimizer.Adam(parameters=model.parameters())
-    model.prepare(optimizer, loss, amp_configs={"level": "O1", "init_loss_scaling": 128.0, "dtype": "bfloat16"})
+    model.prepare(
+        optimizer, loss, amp_configs={"level": "O1", "init_loss_scaling": 128.0, "dtype": "bfloat16"}
+    )
     before = model.network.a.weight.numpy().copy()
     model.fit(rows(), batch_size=5, verbose=0)
     assert (model.network.a.weight.numpy() != before).any()
@@ -213,7 +233,10 @@ def test_summary(capsys):
     assert "[[1, 1, 28, 28]]" in out and "2,416" in out and "Total params: 61,610" in out and "0.24" in out
     net = nn.Sequential(nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.Flatten(), nn.Linear(144, 5))
     net.train()
-    assert paddle.summary(net, (None, 3, 8, 8), dtypes="float32") == {"total_params": 853, "trainable_params": 845}
+    assert paddle.summary(net, (None, 3, 8, 8), dtypes="float32") == {
+        "total_params": 853,
+        "trainable_params": 845,
+    }
     assert net.training and net[1].training
     assert paddle.summary(net, input=paddle.ones([2, 3, 8, 8]))["total_params"] == 853
     spec = paddle.static.InputSpec([None, 1, 28, 28], "float32", "x")
@@ -226,7 +249,9 @@ def test_flops(capsys):
     # Paddle 3.3.1's numbers.
     assert paddle.flops(models.LeNet(), [1, 1, 28, 28]) == 347560
     assert paddle.flops(models.resnet50(), [1, 3, 224, 224]) == 4111514624
-    net = nn.Sequential(nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.ReLU(), nn.AdaptiveAvgPool2D(3), nn.Flatten())
+    net = nn.Sequential(
+        nn.Conv2D(3, 4, 3), nn.BatchNorm2D(4), nn.ReLU(), nn.AdaptiveAvgPool2D(3), nn.Flatten()
+    )
     assert paddle.flops(net, [1, 3, 8, 8], print_detail=True) == 4032 + 288 + 180
     assert "conv2d" in capsys.readouterr().out
 

@@ -85,7 +85,11 @@ def test_collate_structures(case, workers):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_single_samples_without_collate(workers):
-    assert describe(first(lambda i: (np.zeros(2), i, "s"), workers, batch_size=None)) == ["float64[2]", 0, "s"]
+    assert describe(first(lambda i: (np.zeros(2), i, "s"), workers, batch_size=None)) == [
+        "float64[2]",
+        0,
+        "s",
+    ]
     loader = io.DataLoader(Rows(lambda i: i), batch_size=None, num_workers=workers)
     assert list(loader) == list(range(10)) and len(loader) == 10
 
@@ -123,7 +127,11 @@ def test_order_and_values_with_workers(shared, persistent):
         return np.full((60, 60 + (i // 40) * 20), i, "float32"), i  # the slots must grow on the way
 
     loader = io.DataLoader(
-        Rows(sample, 120), batch_size=8, num_workers=3, use_shared_memory=shared, persistent_workers=persistent
+        Rows(sample, 120),
+        batch_size=8,
+        num_workers=3,
+        use_shared_memory=shared,
+        persistent_workers=persistent,
     )
     before = shared_files()
     for _ in range(3):
@@ -142,7 +150,9 @@ def test_batches_survive_their_slot():
 
 
 def test_persistent_workers_keep_their_process_and_drop_an_epoch_left_early():
-    loader = io.DataLoader(Rows(lambda i: os.getpid(), 40), batch_size=4, num_workers=2, persistent_workers=True)
+    loader = io.DataLoader(
+        Rows(lambda i: os.getpid(), 40), batch_size=4, num_workers=2, persistent_workers=True
+    )
     pids = {int(b.numpy()[0]) for b in loader}
     early = iter(loader)
     next(early)
@@ -162,7 +172,9 @@ def test_iterable_dataset():
     assert sizes(num_workers=2) == [4, 4, 4, 4, 2, 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        shared = [v for b in io.DataLoader(Stream(share=True), batch_size=2, num_workers=3) for v in b.tolist()]
+        shared = [
+            v for b in io.DataLoader(Stream(share=True), batch_size=2, num_workers=3) for v in b.tolist()
+        ]
         chained = io.ChainDataset([Stream(3), Stream(2)])
         assert [b.tolist() for b in io.DataLoader(chained, batch_size=5)] == [[0, 1, 2, 0, 1]]
     assert sorted(shared) == list(range(10))
@@ -178,7 +190,9 @@ def killed(i):
 
 def test_killed_worker():
     start = time.time()
-    with pytest.raises(RuntimeError, match=r"worker 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\) at sample 20"):
+    with pytest.raises(
+        RuntimeError, match=r"worker 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\) at sample 20"
+    ):
         list(io.DataLoader(Rows(killed, 40), batch_size=4, num_workers=2))
     assert time.time() - start < 10
     with pytest.raises(RuntimeError, match="exit code 3"):
@@ -190,7 +204,9 @@ class Odd(Exception):
         super().__init__(a, b)
 
 
-@pytest.mark.parametrize("error", [ValueError("bad sample"), KeyError("k"), OSError(2, "gone", "f"), Odd(1, 2)])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad sample"), KeyError("k"), OSError(2, "gone", "f"), Odd(1, 2)]
+)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_error_keeps_type_text_and_sample(error, workers):
     def sample(i):
@@ -321,7 +337,9 @@ def test_no_orphans_and_nothing_in_shared_memory(how):
         + ("sys.exit(0)\n" if how == "exit" else "time.sleep(60)\n")
     )
     before = shared_files()
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     pids = [int(p) for p in parent.stdout.readline().split()]
     assert len(set(pids)) == 2
     if how != "exit":
@@ -360,10 +378,17 @@ def test_arguments():
     assert list(io.ChainDataset([Stream(2), Stream(1)])) == [0, 1, 0]
     with pytest.raises(TypeError):
         next(io.DataLoader(rows))
-    assert len(io.DataLoader(rows, batch_size=3)) == 4 and len(io.DataLoader(rows, batch_size=3, drop_last=True)) == 3
+    assert (
+        len(io.DataLoader(rows, batch_size=3)) == 4
+        and len(io.DataLoader(rows, batch_size=3, drop_last=True)) == 3
+    )
     assert [b.tolist() for b in io.DataLoader(rows, batch_sampler=[[3, 1], [2]])] == [[3, 1], [2]]
     assert next(iter(io.DataLoader([5, 6, 7], batch_size=3))).tolist() == [5, 6, 7]
-    for bad, error in ((lambda i: None, TypeError), (lambda i: np.zeros(i), ValueError), (lambda i: [0] * i, ValueError)):
+    for bad, error in (
+        (lambda i: None, TypeError),
+        (lambda i: np.zeros(i), ValueError),
+        (lambda i: [0] * i, ValueError),
+    ):
         for workers in (0, 1):
             with pytest.raises(error):
                 first(bad, workers)
@@ -437,7 +462,11 @@ def test_distributed_batch_sampler():
 
     # Paddle 3.3.1's shares.
     assert [share(r) for r in range(3)] == [[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 0]]]
-    assert [share(r, shuffle=True) for r in range(3)] == [[[6, 0], [1, 7]], [[4, 10], [9, 3]], [[2, 8], [0, 5]]]
+    assert [share(r, shuffle=True) for r in range(3)] == [
+        [[6, 0], [1, 7]],
+        [[4, 10], [9, 3]],
+        [[2, 8], [0, 5]],
+    ]
     sampler = io.DistributedBatchSampler(data, 2, 1, 0, shuffle=True)
     one, two = list(sampler), list(sampler)
     sampler.set_epoch(0)

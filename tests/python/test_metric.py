@@ -9,7 +9,9 @@ from yuloh import metric
 
 
 def test_accuracy():
-    pred = paddle.to_tensor(np.array([[0.1, 0.9, 0.0], [0.8, 0.15, 0.05], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]], "float32"))
+    pred = paddle.to_tensor(
+        np.array([[0.1, 0.9, 0.0], [0.8, 0.15, 0.05], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]], "float32")
+    )
     label = np.array([1, 1, 2, 0])
     one = metric.Accuracy()
     for shape in ((4,), (4, 1)):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""paddle.vision: transforms and models against what Paddle 3.3.1 gives (tests/data), and their own behaviour."""
+"""paddle.vision: transforms and models against what Paddle 3.3.1 gives (tests/data), and their own
+behaviour.
+"""
 
 import hashlib
 import importlib.util
@@ -21,7 +23,7 @@ DATA = Path(__file__).parent.parent / "data"
 KEYS = json.loads((DATA / "vision_keys.json").read_text())
 
 
-# -- models ------------------------------------------------------------------------------------------------------
+# -- models ----------------------------------------
 
 
 @pytest.mark.parametrize("name", [n for n in KEYS if n != "paddle"])
@@ -81,14 +83,20 @@ def _eval(model):
 
 def test_lenet_values():
     model = models.LeNet()
-    state = {k: paddle.to_tensor(np.cos(np.arange(v.size, dtype="float32")).reshape(v.shape) * 0.1)
-             for k, v in model.state_dict().items()}
+    state = {
+        k: paddle.to_tensor(np.cos(np.arange(v.size, dtype="float32")).reshape(v.shape) * 0.1)
+        for k, v in model.state_dict().items()
+    }
     model.set_state_dict(state)
     x = paddle.to_tensor(np.sin(np.arange(784, dtype="float32")).reshape(1, 1, 28, 28))
     out = model(x)
     f = paddle.nn.functional
-    y = f.max_pool2d(f.relu(f.conv2d(x, state["features.0.weight"], state["features.0.bias"], padding=1)), 2, 2)
-    y = f.max_pool2d(f.relu(f.conv2d(y, state["features.3.weight"], state["features.3.bias"])), 2, 2).flatten(1)
+    y = f.max_pool2d(
+        f.relu(f.conv2d(x, state["features.0.weight"], state["features.0.bias"], padding=1)), 2, 2
+    )
+    y = f.max_pool2d(f.relu(f.conv2d(y, state["features.3.weight"], state["features.3.bias"])), 2, 2).flatten(
+        1
+    )
     for i in range(3):
         y = f.linear(y, state[f"fc.{i}.weight"], state[f"fc.{i}.bias"])
     np.testing.assert_allclose(out.numpy(), y.numpy(), rtol=1e-5, atol=1e-6)
@@ -123,17 +131,20 @@ def test_import_is_light():
         "heavy = [m for m in sys.modules if m.split('.')[0] == 'PIL' or m.startswith(('multiprocessing', "
         "'yuloh.vision', 'yuloh.hapi', 'urllib.request'))]\n"
         "assert not heavy, heavy\n"
-        "from yuloh.vision.models import resnet50\nimport yuloh.vision\nyuloh.vision.LeNet, yuloh.vision.ToTensor\n"
+        "from yuloh.vision.models import resnet50\nimport yuloh.vision\nyuloh.vision.LeNet, "
+        "yuloh.vision.ToTensor\n"
         "assert not any(m.split('.')[0] == 'PIL' for m in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-# -- transforms --------------------------------------------------------------------------------------------------
+# -- transforms ----------------------------------------
 
 
 def recorded():
-    spec = importlib.util.spec_from_file_location("make_vision_transforms", DATA / "make_vision_transforms.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_vision_transforms", DATA / "make_vision_transforms.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -146,7 +157,9 @@ def test_transforms_give_paddles_results():
     assert got.keys() == expected.keys()
     wrong = {}
     for key, value in expected.items():
-        close = np.allclose(got[key][2:], value[2:], rtol=1e-4, atol=0.02 if "hue" in key or "color" in key else 2e-3)
+        close = np.allclose(
+            got[key][2:], value[2:], rtol=1e-4, atol=0.02 if "hue" in key or "color" in key else 2e-3
+        )
         if got[key][:2] != value[:2] or not close:
             wrong[key] = (value, got[key])
     assert not wrong, wrong
@@ -161,7 +174,9 @@ def test_normalize_takes_hwc_to_chw(picture):
     pytest.importorskip("PIL")
     from PIL import Image
 
-    expected = (picture.transpose(2, 0, 1).astype("float32") / np.float32(255) - np.float32(0.5)) / np.float32(0.5)
+    expected = (
+        picture.transpose(2, 0, 1).astype("float32") / np.float32(255) - np.float32(0.5)
+    ) / np.float32(0.5)
     for image in (picture, Image.fromarray(picture)):
         out = T.Normalize(mean=[0.5] * 3, std=[0.5] * 3)(image)
         assert isinstance(out, paddle.Tensor) and out.shape == [3, 8, 10]
@@ -234,7 +249,9 @@ def test_arrays_and_pil_agree(picture):
         lambda i: F.adjust_saturation(i, 0.3),
         lambda i: F.adjust_hue(i, 0.3),
     ):
-        assert np.abs(f(picture).astype(int) - np.asarray(f(image)).astype(int)).max() <= 16  # Pillow's HSV has 8 bits
+        assert (
+            np.abs(f(picture).astype(int) - np.asarray(f(image)).astype(int)).max() <= 16
+        )  # Pillow's HSV has 8 bits
 
 
 def test_keys_and_own_transforms(picture):
@@ -271,7 +288,9 @@ def test_random_erasing_and_perspective(picture):
         random.seed(1)
         out = T.RandomPerspective(1.0)(image)
         assert type(out) is type(image) and np.asarray(out).shape == np.asarray(image).shape
-    assert (T.RandomErasing(1.0)(picture) != picture).any() and (T.RandomErasing(0.0)(picture) == picture).all()
+    assert (T.RandomErasing(1.0)(picture) != picture).any() and (
+        T.RandomErasing(0.0)(picture) == picture
+    ).all()
 
 
 def test_transform_errors(picture):

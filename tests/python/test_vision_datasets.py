@@ -61,7 +61,12 @@ def official_style(path, folder="cifar-100-python", member="train", content=None
     """An archive as Python 2 wrote it: no manifest, protocol 2, bytes keys."""
     if content is None:
         rows = np.arange(2 * 3072).astype("uint8").reshape(2, 3072)
-        content = {b"data": rows, b"fine_labels": [3, 99], b"coarse_labels": [0, 1], b"filenames": [b"a", b"b"]}
+        content = {
+            b"data": rows,
+            b"fine_labels": [3, 99],
+            b"coarse_labels": [0, 1],
+            b"filenames": [b"a", b"b"],
+        }
     data = content if isinstance(content, bytes) else pickle.dumps(content, protocol=2)
     with tarfile.open(path, "w:gz") as tar:
         for name in (f"{folder}/meta", f"{folder}/{member}"):
@@ -86,7 +91,12 @@ def test_damaged_archives(tmp_path, archive):
     whole = open(archive, "rb").read()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0xFF
-    for name, data in (("cut", whole[: len(whole) // 2]), ("flip", bytes(flipped)), ("text", b"hello" * 100), ("none", b"")):
+    for name, data in (
+        ("cut", whole[: len(whole) // 2]),
+        ("flip", bytes(flipped)),
+        ("text", b"hello" * 100),
+        ("none", b""),
+    ):
         path = tmp_path / name
         path.write_bytes(data)
         with pytest.raises(ValueError, match=f"Cifar100.*{name}"):
@@ -106,7 +116,9 @@ def test_damaged_archives(tmp_path, archive):
 def test_missing_file_names_file_and_folder(home):
     with pytest.raises(RuntimeError, match="cifar-100-python.tar.gz") as e:
         datasets.Cifar100()
-    assert str(home / "cifar") in str(e.value) and "no network" in str(e.value) and "synthetic" in str(e.value)
+    assert (
+        str(home / "cifar") in str(e.value) and "no network" in str(e.value) and "synthetic" in str(e.value)
+    )
     with pytest.raises(ValueError, match="download is False"):
         datasets.Cifar100(download=False)
     with pytest.raises(RuntimeError, match="train-images-idx3-ubyte.gz"):
@@ -199,7 +211,9 @@ def test_mnist(digits, tmp_path):
 CHAINS = [
     lambda: T.Compose([T.ToTensor(), T.Normalize([0.5, 0.4, 0.3], [0.5, 0.2, 0.3])]),
     lambda: T.Normalize([0.5] * 3, [0.5] * 3),
-    lambda: T.Compose([T.RandomHorizontalFlip(), T.RandomCrop(32, 4), T.RandomVerticalFlip(0.3), T.ToTensor()]),
+    lambda: T.Compose(
+        [T.RandomHorizontalFlip(), T.RandomCrop(32, 4), T.RandomVerticalFlip(0.3), T.ToTensor()]
+    ),
     lambda: T.Transpose(),
     lambda: T.Compose([T.Transpose(), T.Normalize([127.5] * 3, [127.5] * 3)]),
     lambda: T.Compose([T.CenterCrop(20), T.ToTensor()]),
@@ -250,7 +264,11 @@ def test_folders(tmp_path):
     assert data.targets == [0, 0, 0, 1, 1, 1]
     image, target = data[5]
     assert image.mode == "RGB" and target == 1
-    batch = next(iter(paddle.io.DataLoader(datasets.DatasetFolder(str(tmp_path), transform=T.ToTensor()), batch_size=6)))
+    batch = next(
+        iter(
+            paddle.io.DataLoader(datasets.DatasetFolder(str(tmp_path), transform=T.ToTensor()), batch_size=6)
+        )
+    )
     assert batch[0].shape == [6, 3, 5, 6] and batch[1].tolist() == data.targets
     plain = datasets.ImageFolder(str(tmp_path), transform=T.Normalize([0.5] * 3, [0.5] * 3))
     assert len(plain) == 6 and isinstance(plain[0], list) and plain[0][0].shape == [3, 5, 6]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""High-level use of a network: ``paddle.Model`` (fit, evaluate, predict), callbacks, ``summary`` and ``flops``."""
+"""High-level use of a network: ``paddle.Model`` (fit, evaluate, predict), callbacks, ``summary`` and
+``flops``.
+"""
 
 from . import callbacks
 from .flops import flops

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One forward pass with a hook on every leaf layer, for summary and flops. Nothing is computed: shapes are enough."""
+"""One forward pass with a hook on every leaf layer, for summary and flops. Nothing is computed: shapes
+are enough.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def size_of(shape: Any) -> int:
 
 
 def own_parameters(layer: Any) -> list:
-    """(tensor, trainable) of a layer and what lies below it, running statistics included, as Paddle counts."""
+    """(tensor, trainable) of a layer and what lies below it, running statistics included, as Paddle
+    counts.
+    """
     found: dict = {}
     for part in [layer, *layer.sublayers()]:
         for parameter in part._parameters.values():

@@ -25,7 +25,9 @@ __all__ = [
 
 
 class Callback:
-    """Base of callbacks. ``self.model`` is the Model, ``self.params`` a dict (epochs, steps, verbose, metrics ...)."""
+    """Base of callbacks. ``self.model`` is the Model, ``self.params`` a dict (epochs, steps, verbose,
+    metrics ...).
+    """
 
     def __init__(self) -> None:
         self.model: Any = None
@@ -114,7 +116,9 @@ def config_callbacks(
     batch_size: "int | None" = None,
 ) -> CallbackList:
     """The user's callbacks with the standard ones added where the user gave none of that kind."""
-    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks is not None else []
+    given = (
+        callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks is not None else []
+    )
     chosen = list(given)
 
     def has(kind: type) -> bool:
@@ -137,7 +141,9 @@ def config_callbacks(
 
 
 class ProgBarLogger(Callback):
-    """Shows progress, loss and metrics. verbose: 0 nothing, 1 a bar redrawn in place, 2 a line each `log_freq` steps."""
+    """Shows progress, loss and metrics. verbose: 0 nothing, 1 a bar redrawn in place, 2 a line each
+    `log_freq` steps.
+    """
 
     def __init__(self, log_freq: int = 1, verbose: int = 2) -> None:
         super().__init__()
@@ -223,7 +229,9 @@ class ProgBarLogger(Callback):
 
 
 class ModelCheckpoint(Callback):
-    """Saves parameters and optimizer state to save_dir/<epoch> each `save_freq` epochs, and to save_dir/final."""
+    """Saves parameters and optimizer state to save_dir/<epoch> each `save_freq` epochs, and to
+    save_dir/final.
+    """
 
     def __init__(self, save_freq: int = 1, save_dir: "str | None" = None) -> None:
         super().__init__()
@@ -293,7 +301,8 @@ class _Monitor(Callback):
         value = (logs or {}).get(self.monitor)
         if value is None:
             print(
-                f"{type(self).__name__}: {self.monitor!r} is not among the logs {sorted(logs or {})}; nothing done.",
+                f"{type(self).__name__}: {self.monitor!r} is not among the logs {sorted(logs or {})}; "
+                "nothing done.",
                 file=sys.stderr,
             )
             return None
@@ -349,7 +358,10 @@ class EarlyStopping(_Monitor):
         if self.wait_epoch >= self.patience and self.wait_epoch > 0:
             self.model.stop_training = True
             if self.verbose:
-                print(f"EarlyStopping: {self.monitor} has not improved on {self.best_value:.5f}; training stops.")
+                print(
+                    f"EarlyStopping: {self.monitor} has not improved on {self.best_value:.5f}; training "
+                    "stops."
+                )
         self.stopped_epoch += 1
 
 
@@ -420,7 +432,9 @@ class VisualDL(Callback):
         try:
             from visualdl import LogWriter
         except ImportError as e:
-            raise ImportError("VisualDL: the package visualdl is not installed. Hint: pip install visualdl.") from e
+            raise ImportError(
+                "VisualDL: the package visualdl is not installed. Hint: pip install visualdl."
+            ) from e
         self._writer = LogWriter(log_dir)
 
     def _log(self, mode: str, logs: Any, step: int) -> None:
@@ -455,15 +469,28 @@ class WandbCallback(Callback):
         try:
             import wandb
         except ImportError as e:
-            raise ImportError("WandbCallback: the package wandb is not installed. Hint: pip install wandb.") from e
-        options = {"project": project, "entity": entity, "name": name, "dir": dir, "mode": mode, "job_type": job_type}
+            raise ImportError(
+                "WandbCallback: the package wandb is not installed. Hint: pip install wandb."
+            ) from e
+        options = {
+            "project": project,
+            "entity": entity,
+            "name": name,
+            "dir": dir,
+            "mode": mode,
+            "job_type": job_type,
+        }
         self._run = wandb.run or wandb.init(**options, **kwargs)
 
     def on_train_batch_end(self, step: int, logs: Any = None) -> None:
-        self._run.log({f"train/{k}": _plain(v) for k, v in (logs or {}).items() if k not in ("step", "batch_size")})
+        self._run.log(
+            {f"train/{k}": _plain(v) for k, v in (logs or {}).items() if k not in ("step", "batch_size")}
+        )
 
     def on_eval_end(self, logs: Any = None) -> None:
-        self._run.log({f"eval/{k}": _plain(v) for k, v in (logs or {}).items() if k not in ("step", "batch_size")})
+        self._run.log(
+            {f"eval/{k}": _plain(v) for k, v in (logs or {}).items() if k not in ("step", "batch_size")}
+        )
 
     def on_train_end(self, logs: Any = None) -> None:
         self._run.finish()

@@ -38,7 +38,9 @@ def _nothing(layer: Any, args: Any, out: Any) -> int:
 
 
 _RULES: dict = {
-    **dict.fromkeys(["Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"], _conv),
+    **dict.fromkeys(
+        ["Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"], _conv
+    ),
     **dict.fromkeys(["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D"], _norm),
     **dict.fromkeys(["AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D"], _adaptive),
     **dict.fromkeys(["AvgPool1D", "AvgPool2D", "AvgPool3D", "LeakyReLU"], _elements),
@@ -51,9 +53,11 @@ def flops(net: Any, input_size: Any, custom_ops: "dict | None" = None, print_det
     """Multiply-adds of ``net`` for one input of shape `input_size`.
 
     Args:
-        custom_ops: {layer class: function(layer, inputs, output)} that adds to ``layer.total_ops`` or returns a
+        custom_ops: {layer class: function(layer, inputs, output)} that adds to ``layer.total_ops`` or
+            returns a
             number, in place of the built-in rule.
-        print_detail: print a line per layer. Layers without a rule (activations, max pooling ...) count as zero.
+        print_detail: print a line per layer. Layers without a rule (activations, max pooling ...) count as
+            zero.
     """
     import yuloh
 
@@ -61,7 +65,9 @@ def flops(net: Any, input_size: Any, custom_ops: "dict | None" = None, print_det
     rows: list = []
 
     def hook(layer: Any, args: Any, output: Any) -> None:
-        rows.append((layer, _count(layer, args, output, custom), _trace.shape_of(args[0]), _trace.shape_of(output)))
+        rows.append(
+            (layer, _count(layer, args, output, custom), _trace.shape_of(args[0]), _trace.shape_of(output))
+        )
 
     _trace.run(net, [yuloh.zeros([int(s) for s in input_size])], hook)
     total = sum(row[1] for row in rows)

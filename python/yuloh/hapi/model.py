@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """paddle.Model: a network with optimizer, loss and metrics, trained by ``fit``.
 
-A training step records forward, loss, metrics, backward and the optimizer's step, and only then reads the loss and
+A training step records forward, loss, metrics, backward and the optimizer's step, and only then reads the
+loss and
 the metrics: the whole step is one graph.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,13 @@ from ..io import DataLoader, Dataset, DistributedBatchSampler
 from .callbacks import CallbackList, config_callbacks
 
 _AMP_CAST = ("custom_white_list", "custom_black_list", "dtype", "use_promote")
-_AMP_SCALE = ("init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf")
+_AMP_SCALE = (
+    "init_loss_scaling",
+    "incr_ratio",
+    "decr_ratio",
+    "incr_every_n_steps",
+    "decr_every_n_nan_or_inf",
+)
 
 
 def _as_list(value: Any) -> list:
@@ -35,12 +42,23 @@ def _flat(value: Any) -> list:
     return [value]
 
 
+def _positional(function: Any) -> tuple:
+    """(required, all) numbers of positional arguments; all is None with *args."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return 0, None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [p for p in parameters if p.kind in kinds]
+    return sum(p.default is inspect.Parameter.empty for p in positional), len(positional)
+
+
 class Model:
     """A network and everything it takes to train it.
 
     Args:
         network: an ``nn.Layer``.
-        inputs, labels: InputSpec, or a list or dict of them; None takes the number of inputs from ``forward``.
+        inputs, labels: InputSpec, or a list or dict of them; None takes the number of inputs from
+            ``forward``.
     """
 
     mode = "train"
@@ -55,11 +73,14 @@ class Model:
         self._scaler: Any = None
         self._amp_level = "O0"
         self._amp_cast: dict = {}
+        self._arguments: Any = None
         self.stop_training = False
 
-    # -- set-up ------------------------------------------------------------------------------------------------
+    # -- set-up ----------------------------------------
 
-    def prepare(self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
+    def prepare(
+        self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None
+    ) -> None:
         """Choose optimizer, loss, metrics and mixed precision.
 
         Args:
@@ -73,7 +94,9 @@ class Model:
             raise TypeError(f"Model.prepare: loss is {type(loss).__name__}; expected a Layer or a function.")
         for metric in _as_list(metrics):
             if not isinstance(metric, Metric):
-                raise TypeError(f"Model.prepare: metrics hold a {type(metric).__name__}; expected paddle.metric.Metric.")
+                raise TypeError(
+                    f"Model.prepare: metrics hold a {type(metric).__name__}; expected paddle.metric.Metric."
+                )
         self._optimizer = optimizer
         self._loss = loss
         self._metrics = _as_list(metrics)
@@ -87,7 +110,9 @@ class Model:
         level = configs.pop("level", "O1")
         if level not in ("O0", "O1", "O2"):
             raise ValueError(f"Model.prepare: amp level is {level!r}; expected 'O0', 'O1' or 'O2'.")
-        unknown = set(configs) - set(_AMP_CAST) - set(_AMP_SCALE) - {"use_dynamic_loss_scaling", "use_fp16_guard"}
+        unknown = (
+            set(configs) - set(_AMP_CAST) - set(_AMP_SCALE) - {"use_dynamic_loss_scaling", "use_fp16_guard"}
+        )
         if unknown:
             raise ValueError(f"Model.prepare: amp_configs has unknown keys {sorted(unknown)}.")
         self._amp_level = level
@@ -119,7 +144,7 @@ class Model:
         """The network's parameters."""
         return self.network.parameters(*args, **kwargs)
 
-    # -- one batch ---------------------------------------------------------------------------------------------
+    # -- one batch ----------------------------------------
 
     @staticmethod
     def _tensors(values: Any) -> list:
@@ -138,7 +163,9 @@ class Model:
         """
         self._need_loss("train_batch")
         if self._optimizer is None:
-            raise RuntimeError("Model.train_batch: no optimizer was given. Hint: call prepare(optimizer, loss) first.")
+            raise RuntimeError(
+                "Model.train_batch: no optimizer was given. Hint: call prepare(optimizer, loss) first."
+            )
         self.network.train()
         self.mode = "train"
         inputs, labels = self._tensors(inputs), self._tensors(labels)
@@ -163,7 +190,9 @@ class Model:
         return self._read(losses, found)
 
     def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
-        """Loss and metrics of one batch without training; returns as train_batch (only metrics without a loss)."""
+        """Loss and metrics of one batch without training; returns as train_batch (only metrics without
+        a loss).
+        """
         import yuloh
 
         self.network.eval()
@@ -203,17 +232,21 @@ class Model:
             return values
         return (values, results) if losses else results
 
-    # -- files -------------------------------------------------------------------------------------------------
+    # -- files ----------------------------------------
 
     def save(self, path: str, training: bool = True) -> None:
-        """Save to path.pdparams and path.pdopt; training False exports for inference by ``paddle.jit.save``."""
+        """Save to path.pdparams and path.pdopt; training False exports for inference by
+        ``paddle.jit.save``.
+        """
         import yuloh
 
         if os.path.basename(path) == "":
             raise ValueError(f"Model.save: path is {path!r}; expected folder/name without ending.")
         if not training:
             if self._inputs is None:
-                raise RuntimeError("Model.save: training=False needs input shapes. Hint: Model(network, inputs=[...]).")
+                raise RuntimeError(
+                    "Model.save: training=False needs input shapes. Hint: Model(network, inputs=[...])."
+                )
             yuloh.jit.save(self.network, path, input_spec=self._inputs)
             return
         folder = os.path.dirname(path)
@@ -243,7 +276,8 @@ class Model:
                 fitting[key] = got
             elif not skip_mismatch:
                 raise ValueError(
-                    f"Model.load: {key} has shape {list(value.shape)} here and {shape or 'no entry'} in {base}.pdparams. "
+                    f"Model.load: {key} has shape {list(value.shape)} here and {shape or 'no entry'} in "
+                    f"{base}.pdparams. "
                     "Hint: skip_mismatch=True leaves it as it is."
                 )
         self.network.set_state_dict({**own, **fitting})
@@ -251,7 +285,7 @@ class Model:
             return
         self._optimizer.set_state_dict(yuloh.load(base + ".pdopt"))
 
-    # -- loops -------------------------------------------------------------------------------------------------
+    # -- loops ----------------------------------------
 
     @staticmethod
     def _loader(
@@ -260,10 +294,14 @@ class Model:
         if isinstance(data, Dataset):
             if hasattr(type(data), "__iter__"):
                 return DataLoader(data, batch_size=batch_size, drop_last=drop_last, num_workers=num_workers)
-            sampler = DistributedBatchSampler(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last)
+            sampler = DistributedBatchSampler(
+                data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last
+            )
             return DataLoader(data, batch_sampler=sampler, num_workers=num_workers)
         if data is None or not hasattr(data, "__iter__"):
-            raise TypeError(f"Model.{what}: data is {type(data).__name__}; expected a Dataset or a DataLoader.")
+            raise TypeError(
+                f"Model.{what}: data is {type(data).__name__}; expected a Dataset or a DataLoader."
+            )
         return data
 
     @staticmethod
@@ -303,12 +341,15 @@ class Model:
 
         Args:
             train_data, eval_data: Dataset or DataLoader. batch_size: int, or [train, eval].
-            log_freq, verbose: see callbacks.ProgBarLogger. save_dir, save_freq: see callbacks.ModelCheckpoint.
+            log_freq, verbose: see callbacks.ProgBarLogger. save_dir, save_freq: see
+                callbacks.ModelCheckpoint.
             accumulate_grad_batches: batches per optimizer step. num_iters: stop after so many steps in all.
         """
         if isinstance(batch_size, (list, tuple)):
             if len(batch_size) != 2:
-                raise ValueError(f"Model.fit: batch_size is {batch_size!r}; expected an int or [train, eval].")
+                raise ValueError(
+                    f"Model.fit: batch_size is {batch_size!r}; expected an int or [train, eval]."
+                )
             train_size, eval_size = batch_size
         else:
             train_size = eval_size = batch_size
@@ -396,13 +437,11 @@ class Model:
     def _input_count(self, fields: int, with_labels: bool) -> int:
         if self._inputs is not None:
             return len(self._inputs)
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = list(inspect.signature(self.network.forward).parameters.values())
-        if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        if self._arguments is None:
+            self._arguments = _positional(self.network.forward)
+        required, most = self._arguments
+        if most is None:  # forward takes *args
             return max(fields - 1, 1) if with_labels else fields
-        positional = [p for p in parameters if p.kind in kinds]
-        required = sum(p.default is inspect.Parameter.empty for p in positional)
-        most = len(positional)
         # An optional argument of forward does not swallow the label.
         return most if most < fields or not with_labels else max(required, 1)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress line of fit, evaluate and predict: redrawn in place (verbose 1) or one line a time (verbose 2)."""
+"""The progress line of fit, evaluate and predict: redrawn in place (verbose 1) or one line a time
+(verbose 2).
+"""
 
 from __future__ import annotations
 

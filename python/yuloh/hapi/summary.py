@@ -32,7 +32,9 @@ def summary(net: Any, input_size: Any = None, dtypes: Any = None, input: Any = N
         counted.update(id(p) for p, _ in fresh)
         out = _trace.shape_of(output)
         count = sum(_trace.numel(p) for p, _ in _trace.own_parameters(layer))
-        rows.append((_name(layer), str(_trace.shape_of(list(args))), str(out), f"{count:,}", _trace.size_of(out)))
+        rows.append(
+            (_name(layer), str(_trace.shape_of(list(args))), str(out), f"{count:,}", _trace.size_of(out))
+        )
 
     _trace.run(net, inputs, hook)
     parameters = _trace.own_parameters(net)
@@ -50,7 +52,9 @@ def _made_up(input_size: Any, dtypes: Any) -> list:
 
     if isinstance(input_size, numbers.Number):
         input_size = (input_size,)
-    single = hasattr(input_size, "shape") or all(s is None or isinstance(s, numbers.Number) for s in input_size)
+    single = hasattr(input_size, "shape") or all(
+        s is None or isinstance(s, numbers.Number) for s in input_size
+    )
     specs = [input_size] if single else list(input_size)
     if dtypes is None or isinstance(dtypes, str):
         dtypes = [dtypes] * len(specs)

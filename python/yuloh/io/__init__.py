@@ -2,7 +2,7 @@
 """paddle.io: data sets, samplers and the DataLoader (the data path, from files to batches of Tensors)."""
 
 from ._runtime import get_worker_info
-from .collate import default_collate_fn, default_convert_fn
+from .collate import default_collate_fn, default_convert_fn  # noqa: F401
 from .dataloader import DataLoader
 from .dataset import (
     ChainDataset,

@@ -111,7 +111,9 @@ _cut_point: Any = None
 
 
 def cut_point() -> None:
-    """Tell the core that a batch is asked for: a place where too many pending ops may run (DESIGN, laziness)."""
+    """Tell the core that a batch is asked for: a place where too many pending ops may run (DESIGN,
+    laziness).
+    """
     global _cut_point
     if _cut_point is None:
         import yuloh

@@ -21,7 +21,8 @@ new_array: Callable = np.empty
 def default_collate_fn(batch: Sequence) -> Any:
     """Stack samples field by field.
 
-    Arrays of shape [...] become [N, ...]; Python and NumPy numbers become an array [N]; dicts and lists/tuples
+    Arrays of shape [...] become [N, ...]; Python and NumPy numbers become an array [N]; dicts and
+    lists/tuples
     are collated per field (a tuple gives a list); strings stay lists; Tensors are stacked to a Tensor.
 
     Raises:
@@ -65,7 +66,8 @@ def _stack(batch: Sequence) -> np.ndarray:
             got = item.shape if isinstance(item, np.ndarray) else type(item).__name__
             raise ValueError(
                 f"default_collate_fn: samples differ in shape, got {first.shape} for the first and {got} for "
-                f"sample {i} of the batch; expected equal shapes. Hint: resize or pad them, or give DataLoader "
+                f"sample {i} of the batch; expected equal shapes. Hint: resize or pad, or give DataLoader "
+                ""
                 "a collate_fn."
             )
         if item.dtype != dtype:

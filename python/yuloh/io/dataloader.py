@@ -33,7 +33,8 @@ class DataLoader:
         persistent_workers: keep the workers between epochs.
 
     Raises:
-        Exceptions of the data set's own code keep their type; those of workers carry the worker's traceback and
+        Exceptions of the data set's own code keep their type; those of workers carry the worker's
+        traceback and
         the sample's index. RuntimeError: a worker was killed or timed out.
     """
 
@@ -83,11 +84,15 @@ class DataLoader:
         self.drop_last = drop_last
         self.batch_size = None if batch_sampler is not None else batch_size
         self.batch_sampler = self._make_sampler(batch_sampler, batch_size, shuffle, drop_last)
-        self.auto_collate_batch = self.batch_sampler is not None or (self._iterable and batch_size is not None)
+        self.auto_collate_batch = self.batch_sampler is not None or (
+            self._iterable and batch_size is not None
+        )
         self._persistent_workers = persistent_workers and num_workers > 0
         self._pool: Any = None
 
-    def _make_sampler(self, batch_sampler: Any, batch_size: int | None, shuffle: bool, drop_last: bool) -> Any:
+    def _make_sampler(
+        self, batch_sampler: Any, batch_size: int | None, shuffle: bool, drop_last: bool
+    ) -> Any:
         self._iterable = isinstance(self.dataset, IterableDataset)
         if self._iterable:
             if shuffle:
@@ -161,7 +166,9 @@ class _SingleIterator:
     def __init__(self, loader: DataLoader) -> None:
         collate_fn = loader._collate()
         self._work = loader._work_items()
-        self._fetcher = worker.make_fetcher(loader.dataset, loader.auto_collate_batch, collate_fn, loader.drop_last)
+        self._fetcher = worker.make_fetcher(
+            loader.dataset, loader.auto_collate_batch, collate_fn, loader.drop_last
+        )
         # Samples of built-in data sets are never seen by the user when our own collate takes them.
         hidden = collate_fn is collate.default_collate_fn
         self._on_host = hidden and getattr(loader.dataset, "_host_samples_", False)
@@ -199,7 +206,8 @@ def _with_note(error: BaseException, note: str) -> BaseException:
 
 def warn_duplicates(num_workers: int) -> None:
     warnings.warn(
-        f"DataLoader: each of the {num_workers} workers reads the whole IterableDataset, so every sample comes "
+        f"DataLoader: each of the {num_workers} workers reads the whole IterableDataset, so every sample "
+        "comes "
         f"{num_workers} times; nothing asked get_worker_info() to split it. Hint: in __iter__, use "
         "paddle.io.get_worker_info() to take every num_workers-th sample.",
         UserWarning,

@@ -21,7 +21,8 @@ class Dataset:
 
     def __getitem__(self, idx: int) -> Any:
         raise NotImplementedError(
-            f"'{type(self).__name__}.__getitem__' is not implemented; expected a method that returns sample idx."
+            f"'{type(self).__name__}.__getitem__' is not implemented; expected a method that returns sample "
+            "idx."
         )
 
     def __len__(self) -> int:
@@ -70,7 +71,8 @@ class TensorDataset(Dataset):
         sizes = [int(t.shape[0]) if len(t.shape) else -1 for t in tensors]
         if len(set(sizes)) != 1 or sizes[0] < 0:
             raise ValueError(
-                f"TensorDataset: first extents differ, got {sizes}; expected tensors of one common first extent."
+                f"TensorDataset: first extents differ, got {sizes}; expected tensors of one common first "
+                "extent."
             )
         self.tensors = list(tensors)
         self._arrays: list | None = None

@@ -45,11 +45,16 @@ class RandomSampler(Sampler):
     Args:
         replacement: draw with replacement.
         num_samples: how many to draw; None means ``len(data_source)``.
-        generator: an iterator or generator function result that yields indices itself, in place of NumPy's stream.
+        generator: an iterator or generator function result that yields indices itself, in place of NumPy's
+            stream.
     """
 
     def __init__(
-        self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Any = None,
     ) -> None:
         self.data_source = data_source
         self.replacement = replacement
@@ -77,8 +82,9 @@ class RandomSampler(Sampler):
         else:
             if self.num_samples > size:
                 raise ValueError(
-                    f"RandomSampler: num_samples is {self.num_samples}; expected at most {size}, the length of "
-                    "data_source, when replacement is False."
+                    f"RandomSampler: num_samples is {self.num_samples}; expected at most {size}, the "
+                    ""
+                    "length of data_source, when replacement is False."
                 )
             yield from np.random.permutation(size)[: self.num_samples].tolist()
 
@@ -183,7 +189,7 @@ class BatchSampler(Sampler):
 
 
 class DistributedBatchSampler(BatchSampler):
-    """Each rank's share of a data set, in batches; ranks get equally many samples (the first ones are repeated).
+    """Each rank's share of a data set, in batches; all get equally many samples (the first ones are repeated).
 
     Call ``set_epoch(n)`` before every epoch so that all ranks shuffle alike and differently each time.
 

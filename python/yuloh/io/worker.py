@@ -188,7 +188,9 @@ class Sender:
 
 
 def _portable(error: BaseException) -> tuple:
-    """(pickled exception or None, type name): an exception whose class cannot travel goes as its nearest base."""
+    """(pickled exception or None, type name): an exception whose class cannot travel goes as its
+    nearest base.
+    """
     name = f"{type(error).__module__}.{type(error).__qualname__}"
     try:
         data = pickle.dumps(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parent's side of data workers: start them by fork, deal out work, gather batches in order, notice deaths.
+"""The parent's side of data workers: start by fork, deal out work, gather batches in order, notice deaths.
 
 Batch n goes to worker n modulo their number, so order and random draws do not depend on timing.
 """
@@ -21,7 +21,9 @@ from . import _runtime, collate, shared, worker
 from .dataloader import DataLoader, warn_duplicates
 
 _POLL_SECONDS = 0.5  # how often a silent worker's life is checked
-_open_conns: "weakref.WeakSet" = weakref.WeakSet()  # parent's ends of every living loader, closed in new workers
+_open_conns: "weakref.WeakSet" = (
+    weakref.WeakSet()
+)  # parent's ends of every living loader, closed in new workers
 
 
 @dataclass
@@ -343,7 +345,8 @@ class WorkerIterator:
         where, pid = self._where(worker_id), self._pool.workers[worker_id].process.pid
         self._pool.close()
         raise RuntimeError(
-            f"DataLoader: no batch from worker {worker_id} (pid {pid}) within {self._loader.timeout} s; it was "
+            f"DataLoader: no batch from worker {worker_id} (pid {pid}) within {self._loader.timeout} s; it "
+            "was "
             f"{where}. Hint: raise timeout, or look at what the data set does there."
         )
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy, precision, recall and area under the curve.
 
-``compute`` records tensor ops for one batch and reads nothing; ``update`` takes its result (as NumPy) and adds it
+``compute`` records tensor ops for one batch and reads nothing; ``update`` takes its result (as NumPy) and
+adds it
 to the running totals.
 """
 
@@ -14,7 +15,11 @@ import numpy as np
 
 
 def _host(value: Any) -> np.ndarray:
-    return value if isinstance(value, np.ndarray) else np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    return (
+        value
+        if isinstance(value, np.ndarray)
+        else np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    )
 
 
 class Metric(abc.ABC):
@@ -47,7 +52,9 @@ class Metric(abc.ABC):
 class Accuracy(Metric):
     """Share of samples whose label is among the k highest scores, for each k in `topk`."""
 
-    def __init__(self, topk: Sequence[int] = (1,), name: "str | None" = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, topk: Sequence[int] = (1,), name: "str | None" = None, *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.topk = topk
         self.maxk = max(topk)
@@ -59,7 +66,8 @@ class Accuracy(Metric):
         """Whether each of the `maxk` best guesses is right.
 
         Args:
-            pred: [N, ..., classes] scores. label: [N, ...] or [N, ..., 1] classes, or [N, ..., classes] one-hot.
+            pred: [N, ..., classes] scores. label: [N, ...] or [N, ..., 1] classes, or [N, ..., classes]
+                one-hot.
         Returns:
             float32 [N, ..., maxk].
         """
@@ -114,7 +122,9 @@ class _Binary(Metric):
         guess = np.floor(_host(preds) + 0.5).astype(np.int32).reshape(-1)
         truth = _host(labels).astype(np.int32).reshape(-1)
         if guess.shape != truth.shape:
-            raise ValueError(f"metric: got {guess.size} predictions and {truth.size} labels; expected as many.")
+            raise ValueError(
+                f"metric: got {guess.size} predictions and {truth.size} labels; expected as many."
+            )
         return guess, truth
 
 
@@ -157,7 +167,9 @@ class Recall(_Binary):
 
 
 class Auc(Metric):
-    """Area under the ROC curve, from a histogram of `num_thresholds` + 1 bins of the positive class's score."""
+    """Area under the ROC curve, from a histogram of `num_thresholds` + 1 bins of the positive class's
+    score.
+    """
 
     def __init__(
         self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any
@@ -174,7 +186,9 @@ class Auc(Metric):
         """preds: [N, 2] probabilities of classes 0 and 1; labels: [N] or [N, 1] of 0 and 1."""
         preds, labels = _host(preds), _host(labels).reshape(-1)
         if preds.ndim != 2 or preds.shape[1] != 2 or len(preds) != len(labels):
-            raise ValueError(f"Auc: preds have shape {preds.shape}, labels {labels.shape}; expected [N, 2] and [N].")
+            raise ValueError(
+                f"Auc: preds have shape {preds.shape}, labels {labels.shape}; expected [N, 2] and [N]."
+            )
         bins = (preds[:, 1] * self._num_thresholds).astype(np.int64)
         if len(bins) and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
             raise ValueError("Auc: got probabilities outside 0..1.")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library reads image files: Pillow ("pil", the default), OpenCV ("cv2", if installed) or plain Tensors."""
+"""Which library reads image files: Pillow ("pil", the default), OpenCV ("cv2", if installed) or plain
+Tensors.
+"""
 
 from __future__ import annotations
 

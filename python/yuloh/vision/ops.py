@@ -77,7 +77,8 @@ def nms(
 
     Args:
         boxes: [N, 4], corners x1, y1, x2, y2. scores: [N]; None takes the boxes in the given order.
-        category_idxs: [N] int64, each box's category; boxes of different categories never suppress each other.
+        category_idxs: [N] int64, each box's category; boxes of different categories never suppress each
+            other.
         top_k: keep at most so many, best scores first (only with scores).
 
     The number of results depends on the data, so this reads the boxes (a cut point) and works on the host.

@@ -70,12 +70,18 @@ class ImageArrayDataset(Dataset):
     def _fetch_batch_(self, indices: Any) -> "list | None":
         """[images, labels] of a batch, made at once; None where only the sample-by-sample way is right."""
         plan = self._array_plan() if self.transform is not None else None
-        if type(self).__getitem__ is not ImageArrayDataset.__getitem__ or plan is None or not plan.whole_batch:
+        if (
+            type(self).__getitem__ is not ImageArrayDataset.__getitem__
+            or plan is None
+            or not plan.whole_batch
+        ):
             return None
         if self._arrays_are_float and self.backend != "pil":
             return None
         indices = np.asarray(indices)
-        if indices.dtype.kind not in "iu" or (len(indices) and not 0 <= indices.min() <= indices.max() < len(self)):
+        if indices.dtype.kind not in "iu" or (
+            len(indices) and not 0 <= indices.min() <= indices.max() < len(self)
+        ):
             return None
         images = self._images[indices]
         batch = plan.run(images, collate.new_array)
@@ -93,5 +99,3 @@ def _default_dtype() -> str:
         return str(yuloh.get_default_dtype()).replace("paddle.", "")
     except (ImportError, AttributeError):
         return "float32"
-
-

@@ -25,12 +25,15 @@ def data_folders(name: str) -> list:
     """Folders that may hold the files of data set `name`, in the order in which they are searched."""
     home = os.path.join(os.path.expanduser("~"), ".cache")
     own = os.environ.get("YULOH_DATA_HOME")
-    roots = ([own] if own else []) + [os.path.join(home, "yuloh", "dataset"), os.path.join(home, "paddle", "dataset")]
+    roots = ([own] if own else []) + [
+        os.path.join(home, "yuloh", "dataset"),
+        os.path.join(home, "paddle", "dataset"),
+    ]
     return [os.path.join(root, name) for root in roots]
 
 
 def data_mode() -> str:
-    """"auto", "synthetic", or the path of an archive: what YULOH_DATA (``--data``) says."""
+    """ "auto", "synthetic", or the path of an archive: what YULOH_DATA (``--data``) says."""
     return os.environ.get("YULOH_DATA") or "auto"
 
 
@@ -98,8 +101,10 @@ def _download(what: str, folder: str, filename: str, md5: str, urls: Sequence[st
         if os.path.exists(part):
             os.unlink(part)
     raise RuntimeError(
-        f"{what}: {filename} is missing and could not be downloaded ({'; '.join(reasons)}); expected it in {folder}. "
-        f"Hint: copy the file there by hand, or use made-up data: yuloh run --data synthetic (YULOH_DATA=synthetic)."
+        f"{what}: {filename} is missing and could not be downloaded ({'; '.join(reasons)}); expected it "
+        f"in {folder}. "
+        f"Hint: copy the file there by hand, or use made-up data: yuloh run --data synthetic "
+        "(YULOH_DATA=synthetic)."
     )
 
 

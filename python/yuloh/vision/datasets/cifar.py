@@ -58,14 +58,18 @@ class _Cifar(ImageArrayDataset):
         filename, md5, _, _ = _KINDS[what]
         if data_file is not None:
             if not os.path.isfile(data_file):
-                raise FileNotFoundError(f"{what}: data_file {data_file!r} does not exist; expected {filename}.")
+                raise FileNotFoundError(
+                    f"{what}: data_file {data_file!r} does not exist; expected {filename}."
+                )
             return data_file
         mode = _files.data_mode()
         if mode == "synthetic":
             return _synthetic(what)
         if mode != "auto":
             if not os.path.isfile(mode):
-                raise FileNotFoundError(f"{what}: YULOH_DATA is {mode!r}; expected auto, synthetic or an archive.")
+                raise FileNotFoundError(
+                    f"{what}: YULOH_DATA is {mode!r}; expected auto, synthetic or an archive."
+                )
             return mode
         return _files.obtain(what, "cifar", filename, md5, [s + filename for s in _SOURCES], download)
 
@@ -88,7 +92,9 @@ class _Cifar(ImageArrayDataset):
         except ValueError as e:
             raise ValueError(f"{what}: {e}") from e
         if not parts:
-            raise ValueError(f"{what}: {path} has no member {prefix}*; expected the official archive's layout.")
+            raise ValueError(
+                f"{what}: {path} has no member {prefix}*; expected the official archive's layout."
+            )
         images = np.concatenate([p[0] for p in parts])
         labels = np.concatenate([p[1] for p in parts])
         self._set_arrays(images.reshape(-1, 3, 32, 32), labels)
@@ -98,7 +104,12 @@ class _Cifar(ImageArrayDataset):
         content = _files.unpickle(data, where)
         images = content.get(b"data") if isinstance(content, dict) else None
         labels = content.get(key) if isinstance(content, dict) else None
-        if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] != 3072 or labels is None:
+        if (
+            not isinstance(images, np.ndarray)
+            or images.ndim != 2
+            or images.shape[1] != 3072
+            or labels is None
+        ):
             raise ValueError(f"{where}: expected a dict with b'data' [N, 3072] and {key!r}")
         labels = np.asarray(labels, dtype=np.int64)
         if labels.shape != (len(images),):

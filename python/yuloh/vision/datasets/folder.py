@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in folders: one folder per class (DatasetFolder), or just all images below a folder (ImageFolder)."""
+"""Images in folders: one folder per class (DatasetFolder), or just all images below a folder
+(ImageFolder).
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,8 @@ class ImageFolder(Dataset):
         self.samples = _files_below(root, _filter(extensions, is_valid_file, "ImageFolder"))
         if not self.samples:
             raise RuntimeError(
-                f"ImageFolder: found no image below {root}; expected files ending in {', '.join(self.extensions)}."
+                f"ImageFolder: found no image below {root}; expected files ending in "
+                f"{', '.join(self.extensions)}."
             )
         self.loader = default_loader if loader is None else loader
 

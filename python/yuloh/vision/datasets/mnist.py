@@ -101,7 +101,9 @@ class FashionMNIST(MNIST):
 
 
 def read_idx(path: str, ndim: int, what: str) -> np.ndarray:
-    """The uint8 array of an idx file with `ndim` axes. Raises ValueError naming the file when it is damaged."""
+    """The uint8 array of an idx file with `ndim` axes. Raises ValueError naming the file when it is
+    damaged.
+    """
     try:
         opener = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as f:
@@ -109,9 +111,13 @@ def read_idx(path: str, ndim: int, what: str) -> np.ndarray:
     except (gzip.BadGzipFile, EOFError, zlib.error) as e:
         raise ValueError(f"{what}: {path} is damaged, {e}") from e
     if len(data) < 4 + 4 * ndim or data[:4] != bytes([0, 0, 8, ndim]):
-        raise ValueError(f"{what}: {path} is no idx file of {ndim} axes; its first bytes are {data[:4].hex()}.")
+        raise ValueError(
+            f"{what}: {path} is no idx file of {ndim} axes; its first bytes are {data[:4].hex()}."
+        )
     shape = np.frombuffer(data, ">i4", ndim, 4).tolist()
     size = len(data) - 4 - 4 * ndim
     if min(shape) < 0 or size != int(np.prod(shape, dtype=np.int64)):
-        raise ValueError(f"{what}: {path} holds {size} bytes; expected {shape} by its header. It may be cut off.")
+        raise ValueError(
+            f"{what}: {path} holds {size} bytes; expected {shape} by its header. It may be cut off."
+        )
     return np.frombuffer(data, np.uint8, offset=4 + 4 * ndim).reshape(shape)

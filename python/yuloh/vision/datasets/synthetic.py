@@ -29,7 +29,9 @@ def class_pictures(classes: int, size: int, channels: int, seed: int) -> np.ndar
     coarse = rng.uniform(-60, 60, (classes, channels, 4, 4))
     # Colours on a grid, dealt at random, keep any two classes apart.
     steps = int(np.ceil(classes ** (1.0 / channels)))
-    grid = np.stack(np.meshgrid(*[np.linspace(50, 205, steps)] * channels, indexing="ij"), -1).reshape(-1, channels)
+    grid = np.stack(np.meshgrid(*[np.linspace(50, 205, steps)] * channels, indexing="ij"), -1).reshape(
+        -1, channels
+    )
     base = grid[rng.permutation(len(grid))[:classes]]
     positions = np.clip((np.arange(size) + 0.5) * 4 / size - 0.5, 0, 3)
     low = np.minimum(positions.astype(int), 2)
@@ -41,7 +43,9 @@ def class_pictures(classes: int, size: int, channels: int, seed: int) -> np.ndar
 
 
 def make_images(pictures: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
-    """uint8 [N, channels, size, size]: each label's picture, shifted by up to 3 pixels, brighter or darker, noisy."""
+    """uint8 [N, channels, size, size]: each label's picture, shifted by up to 3 pixels, brighter or
+    darker, noisy.
+    """
     rng = np.random.RandomState(seed)
     count, size = len(labels), pictures.shape[-1]
     out = np.empty((count, *pictures.shape[1:]), np.uint8)
@@ -53,7 +57,9 @@ def make_images(pictures: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarr
         n = part.stop - part.start
         y = np.clip(rows + shifts[part, :1], 0, size - 1)
         x = np.clip(rows + shifts[part, 1:], 0, size - 1)
-        picked = pictures[labels[part, None, None], :, y[:, :, None], x[:, None, :]]  # [n, size, size, channels]
+        picked = pictures[
+            labels[part, None, None], :, y[:, :, None], x[:, None, :]
+        ]  # [n, size, size, channels]
         noise = rng.randint(-20, 21, (n, *pictures.shape[1:])).astype(np.float32)
         values = picked.transpose(0, 3, 1, 2) + noise + light[part, None, None, None]
         out[part] = np.clip(values, 0, 255).astype(np.uint8)
@@ -92,7 +98,9 @@ def make_synthetic_cifar10(
 
 def _make_cifar(path: str, classes: int, n_train: int, n_test: int, seed: int, shuffle: bool) -> str:
     if n_train < 1 or n_test < 1:
-        raise ValueError(f"make_synthetic_cifar{classes}: n_train is {n_train}, n_test {n_test}; expected >= 1.")
+        raise ValueError(
+            f"make_synthetic_cifar{classes}: n_train is {n_train}, n_test {n_test}; expected >= 1."
+        )
     pictures = class_pictures(classes, 32, 3, seed)
     train = _split(classes, n_train, seed + 10, shuffle, pictures)
     test = _split(classes, n_test, seed + 20, shuffle, pictures)
@@ -103,7 +111,9 @@ def _make_cifar(path: str, classes: int, n_train: int, n_test: int, seed: int, s
         files["test"] = _cifar100_pickle(*test, "testing")
     else:
         for i, part in enumerate(np.array_split(np.arange(n_train), 5), 1):
-            files[f"data_batch_{i}"] = _cifar10_pickle(train[0][part], train[1][part], f"training batch {i} of 5")
+            files[f"data_batch_{i}"] = _cifar10_pickle(
+                train[0][part], train[1][part], f"training batch {i} of 5"
+            )
         files["test_batch"] = _cifar10_pickle(*test, "testing batch 1 of 1")
     manifest = {
         "yuloh_synthetic": 1,
@@ -180,7 +190,9 @@ def make_synthetic_mnist(folder: str, n_train: int = 6000, n_test: int = 1000, s
         header = np.array([2051, count, 28, 28], ">i4").tobytes()
         _write_gz(os.path.join(folder, f"{name}-images-idx3-ubyte.gz"), header + images.tobytes())
         header = np.array([2049, count], ">i4").tobytes()
-        _write_gz(os.path.join(folder, f"{name}-labels-idx1-ubyte.gz"), header + labels.astype(np.uint8).tobytes())
+        _write_gz(
+            os.path.join(folder, f"{name}-labels-idx1-ubyte.gz"), header + labels.astype(np.uint8).tobytes()
+        )
     return folder
 
 
@@ -201,7 +213,10 @@ def say_once(what: str, path: str) -> None:
     """Tell on stderr, once per data set, that data are made up."""
     if what not in _said:
         _said.add(what)
-        print(f"yuloh: {what}: using synthetic data ({path}); results say nothing about the real data set.", file=sys.stderr)
+        print(
+            f"yuloh: {what}: using synthetic data ({path}); results say nothing about the real data set.",
+            file=sys.stderr,
+        )
 
 
 def check_manifest(files: "dict[str, Any]", manifest: bytes, path: str) -> None:
@@ -212,4 +227,6 @@ def check_manifest(files: "dict[str, Any]", manifest: bytes, path: str) -> None:
         raise ValueError(f"{path}: the manifest {MANIFEST} is unreadable, {e!r}") from e
     for name, data in files.items():
         if expected.get(name) != hashlib.sha256(data).hexdigest():
-            raise ValueError(f"{path}: {name} does not match its checksum in {MANIFEST}. Hint: delete the archive.")
+            raise ValueError(
+                f"{path}: {name} does not match its checksum in {MANIFEST}. Hint: delete the archive."
+            )

@@ -47,6 +47,7 @@ def _find(arch: str) -> str:
         if os.path.isfile(path):
             return path
     raise FileNotFoundError(
-        f"{arch}: pretrained=True, but {name} lies in none of {folders}; expected Paddle's weight file there. "
+        f"{arch}: pretrained=True, but {name} lies in none of {folders}; expected Paddle's weight file "
+        "there. "
         "Hint: put it into the first folder, or set YULOH_WEIGHTS to the folder that holds it."
     )

@@ -50,7 +50,9 @@ class Inception(nn.Layer):
 
 
 class GoogLeNet(nn.Layer):
-    """Input [N, 3, 224, 224]; output: tuple of the main and the two auxiliary results, each [N, num_classes]."""
+    """Input [N, 3, 224, 224]; output: tuple of the main and the two auxiliary results, each [N,
+    num_classes].
+    """
 
     def __init__(self, num_classes=1000, with_pool=True):
         super().__init__()

@@ -176,9 +176,7 @@ class InceptionV3(nn.Layer):
         if num_classes > 0:
             bound = 2048**-0.5
             self.dropout = nn.Dropout(p=0.2, mode="downscale_in_infer")
-            self.fc = nn.Linear(
-                2048, num_classes, weight_attr=ParamAttr(initializer=Uniform(-bound, bound))
-            )
+            self.fc = nn.Linear(2048, num_classes, weight_attr=ParamAttr(initializer=Uniform(-bound, bound)))
 
     def forward(self, x):
         x = _chain(self.inception_stem(x), *self.inception_block_list)

@@ -6,7 +6,15 @@ from ..ops import ConvNormActivation
 from ._build import finish, make_divisible
 
 # expansion, channels, repeats, stride of the first
-_PLAN = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+_PLAN = [
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+]
 
 
 class InvertedResidual(nn.Layer):

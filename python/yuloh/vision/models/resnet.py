@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet 18 to 152, ResNeXt and Wide ResNet (He et al. 2015, Xie et al. 2016, Zagoruyko and Komodakis 2016)."""
+"""ResNet 18 to 152, ResNeXt and Wide ResNet (He et al. 2015, Xie et al. 2016, Zagoruyko and Komodakis
+2016).
+"""
 
 from ... import nn
 from ._build import finish
@@ -13,7 +15,15 @@ class BasicBlock(nn.Layer):
     expansion = 1
 
     def __init__(
-        self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None
+        self,
+        inplanes,
+        planes,
+        stride=1,
+        downsample=None,
+        groups=1,
+        base_width=64,
+        dilation=1,
+        norm_layer=None,
     ):
         super().__init__()
         norm_layer = norm_layer or nn.BatchNorm2D
@@ -40,7 +50,15 @@ class BottleneckBlock(nn.Layer):
     expansion = 4
 
     def __init__(
-        self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None
+        self,
+        inplanes,
+        planes,
+        stride=1,
+        downsample=None,
+        groups=1,
+        base_width=64,
+        dilation=1,
+        norm_layer=None,
     ):
         super().__init__()
         norm_layer = norm_layer or nn.BatchNorm2D
@@ -48,7 +66,14 @@ class BottleneckBlock(nn.Layer):
         self.conv1 = nn.Conv2D(inplanes, width, 1, bias_attr=False)
         self.bn1 = norm_layer(width)
         self.conv2 = nn.Conv2D(
-            width, width, 3, padding=dilation, stride=stride, groups=groups, dilation=dilation, bias_attr=False
+            width,
+            width,
+            3,
+            padding=dilation,
+            stride=stride,
+            groups=groups,
+            dilation=dilation,
+            bias_attr=False,
         )
         self.bn2 = norm_layer(width)
         self.conv3 = nn.Conv2D(width, planes * self.expansion, 1, bias_attr=False)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transforms on a whole batch of equally large images at once, with the very results of one by one.
 
-Used by the in-memory data sets when the DataLoader's own collate takes the samples. Random draws are made sample
+Used by the in-memory data sets when the DataLoader's own collate takes the samples. Random draws are made
+sample
 by sample in the order of the long way, so both ways give the same images under the same seed.
 """
 
@@ -19,7 +20,9 @@ _ARRAY_SAFE = (T.RandomHorizontalFlip, T.RandomVerticalFlip, T.RandomCrop, T.Cen
 
 
 def plan_for(transform: Any) -> "BatchPlan | None":
-    """A plan if `transform` is built-in and gives for an HWC array what it gives for a PIL image, else None."""
+    """A plan if `transform` is built-in and gives for an HWC array what it gives for a PIL image, else
+    None.
+    """
     steps = list(transform.transforms) if type(transform) is T.Compose else [transform]
     if not steps or any(not T.is_builtin(s) or list(s.keys) != ["image"] for s in steps):
         return None
@@ -40,6 +43,7 @@ class BatchPlan:
         self.normals: list = []  # (mean, std) of shape [C, 1, 1], float32
         self.ends_as_array = False
         self.whole_batch = True
+        self._tables: dict = {}  # (channels, scale) -> float32 [channels, 256]
 
     def add(self, step: Any) -> bool:
         """Take `step` over; False when this plan cannot."""
@@ -100,17 +104,23 @@ class BatchPlan:
 
     def _values(self, images: np.ndarray, scale: bool, new_array: Callable) -> np.ndarray:
         """Pixel values through a table of 256 per channel: the same arithmetic, done once per value."""
-        n, channels = images.shape[:2]
-        table = np.broadcast_to(np.arange(256, dtype=np.float32)[None], (channels, 256)).copy()
+        channels = images.shape[1]
+        table = self._tables.get((channels, scale))
+        if table is None:
+            table = self._tables[channels, scale] = self._table(channels, scale)
+        out = new_array(images.shape, np.dtype(np.float32))
+        for c in range(channels):
+            out[:, c] = table[c].take(images[:, c])
+        return out
+
+    def _table(self, channels: int, scale: bool) -> np.ndarray:
+        table = np.tile(np.arange(256, dtype=np.float32), (channels, 1))
         if scale:
             table /= np.float32(255)
         for mean, std in self.normals:
             table -= mean.reshape(-1, 1)
             table /= std.reshape(-1, 1)
-        out = new_array(images.shape, np.dtype(np.float32))
-        for c in range(channels):
-            out[:, c] = table[c].take(images[:, c])
-        return out
+        return table
 
     def _move(self, images: np.ndarray) -> "np.ndarray | None":
         if not self.moves:

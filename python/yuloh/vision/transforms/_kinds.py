@@ -86,7 +86,9 @@ def channels_of(image: Any, op: str) -> int:
 
 
 def resample_matrix(size_in: int, size_out: int, mode: str) -> np.ndarray:
-    """[size_out, size_in] weights of 'nearest', 'bilinear' or 'bicubic' resampling with half-pixel centres."""
+    """[size_out, size_in] weights of 'nearest', 'bilinear' or 'bicubic' resampling with half-pixel
+    centres.
+    """
     matrix = np.zeros((size_out, size_in), np.float32)
     scale = size_in / size_out
     for i in range(size_out):

@@ -217,7 +217,9 @@ def _grey_planes(array: np.ndarray) -> np.ndarray:
     if array.shape[-3] == 1:
         return array
     if array.shape[-3] != 3:
-        raise ValueError(f"to grey: got {array.shape[-3]} channels; expected 1 or 3 (HWC array or CHW Tensor).")
+        raise ValueError(
+            f"to grey: got {array.shape[-3]} channels; expected 1 or 3 (HWC array or CHW Tensor)."
+        )
     grey = np.tensordot(_GREY, array.astype(np.float32), axes=([0], [array.ndim - 3]))
     return _like(np.expand_dims(grey, -3), array)
 
@@ -311,7 +313,7 @@ _said_scaled = mmap.mmap(-1, 1)  # shared with forked data workers, so that it i
 def normalize(img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: bool = False) -> Any:
     """(img - mean) / std per channel, float32. Arrays and PIL images give an array, Tensors a Tensor.
 
-    An image in HWC order with data_format "CHW" (which cannot be subtracted channel by channel) is first taken
+    An image in HWC order with data_format "CHW" (which cannot be subtracted as it is) is first taken
     to a scaled CHW Tensor as to_tensor does; this is said once on stderr.
     """
     _check_format(data_format, "normalize")

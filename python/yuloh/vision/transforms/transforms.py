@@ -162,7 +162,9 @@ class RandomResizedCrop(BaseTransform):
     ) -> None:
         super().__init__(keys)
         if scale[0] > scale[1] or ratio[0] > ratio[1]:
-            raise ValueError(f"RandomResizedCrop: scale is {scale}, ratio {ratio}; expected (low, high) each.")
+            raise ValueError(
+                f"RandomResizedCrop: scale is {scale}, ratio {ratio}; expected (low, high) each."
+            )
         self.size = _pair(size)
         self.scale = scale
         self.ratio = ratio
@@ -355,7 +357,9 @@ class ColorJitter(BaseTransform):
 
 
 class RandomCrop(BaseTransform):
-    """A random rectangle of `size`, after padding (see functional.pad); pad_if_needed enlarges small images."""
+    """A random rectangle of `size`, after padding (see functional.pad); pad_if_needed enlarges small
+    images.
+    """
 
     def __init__(
         self,
@@ -541,7 +545,9 @@ class Grayscale(BaseTransform):
 
 
 class RandomErasing(BaseTransform):
-    """With probability `prob`, overwrite a random rectangle by `value` (number, one per channel, or "random")."""
+    """With probability `prob`, overwrite a random rectangle by `value` (number, one per channel, or
+    "random").
+    """
 
     def __init__(
         self,
