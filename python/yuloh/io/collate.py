@@ -67,7 +67,6 @@ def _stack(batch: Sequence) -> np.ndarray:
             raise ValueError(
                 f"default_collate_fn: samples differ in shape, got {first.shape} for the first and {got} for "
                 f"sample {i} of the batch; expected equal shapes. Hint: resize or pad, or give DataLoader "
-                ""
                 "a collate_fn."
             )
         if item.dtype != dtype:

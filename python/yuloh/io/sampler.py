@@ -83,7 +83,6 @@ class RandomSampler(Sampler):
             if self.num_samples > size:
                 raise ValueError(
                     f"RandomSampler: num_samples is {self.num_samples}; expected at most {size}, the "
-                    ""
                     "length of data_source, when replacement is False."
                 )
             yield from np.random.permutation(size)[: self.num_samples].tolist()
@@ -189,7 +188,7 @@ class BatchSampler(Sampler):
 
 
 class DistributedBatchSampler(BatchSampler):
-    """Each rank's share of a data set, in batches; all get equally many samples (the first ones are repeated).
+    """Each rank's share of a data set, in batches; all get equally many (the first ones are repeated).
 
     Call ``set_epoch(n)`` before every epoch so that all ranks shuffle alike and differently each time.
 
