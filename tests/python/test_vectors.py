@@ -4,14 +4,17 @@
 One pytest test per section. ``python tests/python/test_vectors.py NAME...`` runs single sections and prints each
 failure; ``VECTORS_JOBS`` sets worker processes of the command form.
 """
+
 import os
 import re
+import subprocess
 import sys
 import traceback
 import zlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import yuloh as paddle
 import vector_reference as reference
@@ -46,8 +49,16 @@ def parse(path):
         rest = rest.strip()
         if word == "call":
             old = group or {}
-            group = {"call": rest, "ref": None, "in": [], "grad": [], "dtypes": old.get("dtypes", ["float32", "float64"]),
-                     "tol": dict(old.get("tol", {})), "bits": False, "line": number}
+            group = {
+                "call": rest,
+                "ref": None,
+                "in": [],
+                "grad": [],
+                "dtypes": old.get("dtypes", ["float32", "float64"]),
+                "tol": dict(old.get("tol", {})),
+                "bits": False,
+                "line": number,
+            }
             sections[-1].groups.append(group)
         elif word in ("value", "error"):
             sections[-1].checks.append((word, rest, number))
@@ -120,18 +131,38 @@ def tensor(array, dtype, strided=False):
 def plain(value):
     """Results as a list of NumPy arrays (bfloat16 as float32)."""
     items = value if isinstance(value, (list, tuple)) else [value]
-    return [(v.astype("float32") if v.dtype in ("bfloat16", "float16") else v).numpy() if isinstance(v, paddle.Tensor)
-            else np.asarray(v) for v in items]
+    return [
+        (v.astype("float32") if v.dtype in ("bfloat16", "float16") else v).numpy()
+        if isinstance(v, paddle.Tensor)
+        else np.asarray(v)
+        for v in items
+    ]
 
 
 def _wide(array):
-    return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64) if array.dtype.kind in "iu" else array
+    return (
+        array.astype(np.float64)
+        if array.dtype.kind == "f"
+        else array.astype(np.int64)
+        if array.dtype.kind in "iu"
+        else array
+    )
 
 
 def scope(**names):
     """Names that expressions may use."""
     base = {k: v for k, v in vars(reference).items() if not k.startswith("_")}
-    return {**base, "np": np, "paddle": paddle, "F": F, "T": T, "ops": _core.ops, "inf": np.inf, "nan": np.nan, **names}
+    return {
+        **base,
+        "np": np,
+        "paddle": paddle,
+        "F": F,
+        "T": T,
+        "ops": _core.ops,
+        "inf": np.inf,
+        "nan": np.nan,
+        **names,
+    }
 
 
 def compare(got, want, tol, what):
@@ -141,18 +172,24 @@ def compare(got, want, tol, what):
         assert np.array_equal(got, want), f"{what}: got {got.tolist()}, expected {want.tolist()}"
         return
     a, b = got.astype(np.float64), want.astype(np.float64)
-    assert np.array_equal(np.isnan(a), np.isnan(b)), f"{what}: NaN differs, got {got.tolist()}, expected {want.tolist()}"
+    assert np.array_equal(np.isnan(a), np.isnan(b)), (
+        f"{what}: NaN differs, got {got.tolist()}, expected {want.tolist()}"
+    )
     ok = ~np.isnan(b)
     big = 3.3e38 if got.dtype != np.float64 else np.inf
     clip = lambda v: np.where(np.abs(v) >= big, np.copysign(np.inf, v), v)  # noqa: E731  (overflow of the narrower dtype)
     a, b = clip(a[ok]), clip(b[ok])
-    assert np.array_equal(np.isinf(a), np.isinf(b)), f"{what}: inf differs, got {got.tolist()}, expected {want.tolist()}"
+    assert np.array_equal(np.isinf(a), np.isinf(b)), (
+        f"{what}: inf differs, got {got.tolist()}, expected {want.tolist()}"
+    )
     fin = np.isfinite(b)
     a, b = a[fin], b[fin]
     if a.size == 0:
         return
     error = np.abs(a - b) / np.maximum(np.abs(b), 1.0)
-    assert error.max() <= tol, f"{what}: error {error.max():.3g} above {tol:.3g}; got {got.tolist()}, expected {want.tolist()}"
+    assert error.max() <= tol, (
+        f"{what}: error {error.max():.3g} above {tol:.3g}; got {got.tolist()}, expected {want.tolist()}"
+    )
 
 
 class Flag:
@@ -176,9 +213,13 @@ def evaluate(code, inputs):
 
 def finite_differences(code, arrays, names, weights):
     """d sum(weights * outputs) / d input by central differences, in float64."""
+
     def total(values):
-        out = evaluate(code, {k: tensor(v, None if v.dtype != np.float64 else "float64") for k, v in values.items()})
+        out = evaluate(
+            code, {k: tensor(v, None if v.dtype != np.float64 else "float64") for k, v in values.items()}
+        )
         return sum(float((o.astype(np.float64) * w).sum()) for o, w in zip(out, weights))
+
     grads = {}
     for name in names:
         g = np.zeros(arrays[name].shape)
@@ -232,7 +273,11 @@ def check_case(group, text, dtype, failures, section):
         try:
             f()
         except Exception as e:  # noqa: BLE001  (every failure is reported)
-            tail = "" if isinstance(e, AssertionError) else "".join(traceback.format_exception_only(type(e), e)).strip()
+            tail = (
+                ""
+                if isinstance(e, AssertionError)
+                else "".join(traceback.format_exception_only(type(e), e)).strip()
+            )
             failures.append(f"{at}: {what}: {e if not tail else tail}")
             return False
         return True
@@ -255,7 +300,9 @@ def check_case(group, text, dtype, failures, section):
     def variant(make, bits):
         for k, (got, want) in enumerate(zip(make(), base["got"])):
             if bits:
-                assert got.tobytes() == want.tobytes(), f"result {k}: bits differ, {got.tolist()} and {want.tolist()}"
+                assert got.tobytes() == want.tobytes(), (
+                    f"result {k}: bits differ, {got.tolist()} and {want.tolist()}"
+                )
             else:
                 compare(got, want, tol, f"result {k}")
 
@@ -267,11 +314,34 @@ def check_case(group, text, dtype, failures, section):
         with Flag("eager", True):
             return evaluate(group["call"], tensors)
 
+    def reference():
+        with Flag("library", False):
+            return evaluate(group["call"], tensors)
+
+    def in_place():
+        """The same by the in-place method: returns its tensor, and an alias made before sees the result."""
+        x = tensor(*strided["x"])
+        alias = x.detach()
+        result = eval(re.sub(r"^paddle\.(\w+)\(x,?\s*", r"x.\1_(", group["call"]), scope(**{**tensors, "x": x}))
+        assert result is x, "another tensor came back"
+        compare(plain(alias)[0], plain(x)[0], 0, "alias")
+        return plain(x)
+
     attempt("unfused", lambda: variant(unfused, group["bits"]))
     if dtype == group["dtypes"][0]:
         attempt("eager", lambda: variant(eager, group["bits"]))
-        attempt("strided", lambda: variant(
-            lambda: evaluate(group["call"], {k: tensor(a, d, True) for k, (a, d) in strided.items()}), False))
+        attempt("without libraries", lambda: variant(reference, False))
+        m = re.match(r"paddle\.(\w+)\(x\s*[,)]", group["call"])
+        if m and hasattr(paddle.Tensor, m[1] + "_") and len(base["got"]) == 1 and base["got"][0].shape == arrays["x"].shape \
+                and base["got"][0].dtype == plain(tensors["x"])[0].dtype:
+            attempt("in place", lambda: variant(in_place, False))
+        attempt(
+            "strided",
+            lambda: variant(
+                lambda: evaluate(group["call"], {k: tensor(a, d, True) for k, (a, d) in strided.items()}),
+                False,
+            ),
+        )
 
 
 def check_exact(kind, text, number, failures, section):
@@ -297,7 +367,9 @@ def check_exact(kind, text, number, failures, section):
             return
         raise AssertionError(f"no error; expected {m[2]}")
     except Exception as e:  # noqa: BLE001
-        failures.append(f"{at}: {text}: {'' if isinstance(e, AssertionError) else type(e).__name__ + ': '}{e}")
+        failures.append(
+            f"{at}: {text}: {'' if isinstance(e, AssertionError) else type(e).__name__ + ': '}{e}"
+        )
 
 
 def run_section(section):
@@ -313,7 +385,9 @@ def run_section(section):
                 try:
                     check_gradient(group["call"], arrays, group["grad"], rng)
                 except Exception as e:  # noqa: BLE001
-                    failures.append(f"{section.where} {group['call']} | {text}: gradient: {type(e).__name__}: {e}")
+                    failures.append(
+                        f"{section.where} {group['call']} | {text}: gradient: {type(e).__name__}: {e}"
+                    )
     for kind, text, number in section.checks:
         check_exact(kind, text, number, failures, section)
     return failures
@@ -338,6 +412,14 @@ def pytest_generate_tests(metafunc):
 def test_section(section):
     failures = run_section(section)
     assert not failures, f"{len(failures)} failures:\n" + "\n".join(f[:600] for f in failures[:12])
+
+
+@pytest.mark.parametrize("isa", ["sse2", "avx2"])
+def test_other_instruction_sets(isa):
+    """All sections again with the interpreter held to a smaller instruction set, in a process of its own."""
+    env = {**os.environ, "YULOH_MAX_ISA": isa, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, __file__], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
 def test_every_public_op_has_vectors():
