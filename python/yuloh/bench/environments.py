@@ -213,6 +213,7 @@ def _made(contender: Contender, say) -> Path:
                 out,
                 log,
             )
+        shutil.rmtree(folder / "source", ignore_errors=True)
         (folder / "ready.json.new").write_text(json.dumps({"spec": contender.spec, "base_python": base}))
         os.replace(folder / "ready.json.new", folder / "ready.json")
     except OSError as error:

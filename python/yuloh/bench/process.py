@@ -65,8 +65,7 @@ class Worker:
         answer = json.loads(line)
         if "error" in answer:
             raise ContenderError(
-                f"{self.name}: the script failed at {answer['where']}: {answer['error']} "
-                f"(log: {self.log})."
+                f"{self.name}: the script failed at {answer['where']}: {answer['error']} (log: {self.log})."
             )
         return answer
 
