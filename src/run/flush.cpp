@@ -253,9 +253,14 @@ class Flush {
       // +1: the reference in leaves_ itself. Multi-output nodes are never counted exactly, so they only donate when
       // every other output is gone too.
       l.donatable = flags().donate && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
-                    b.storage->use_count() == 1 && !b.storage->free;
+                    b.storage->use_count() == 1 && !b.storage->free && !own_gradient_reads(l.v);
     }
     committed_.clear();
+  }
+  // sigmoid's gradient reads sigmoid's result: an in-place op on it must not take the buffer while the tape lives.
+  static bool own_gradient_reads(const Value& v) {
+    const Node& n = *v.node;
+    return n.kind == Node::Kind::kOp && n.requires_grad && !n.released && (needs_outputs(n) >> v.index & 1);
   }
   void add_edge(const Value& v) {
     Node* n = v.node.get();
