@@ -95,7 +95,7 @@ class Walk {
     const int64_t table = round_up(n_places * sizeof(char*)),
                   bases = round_up(t.operands.size() * sizeof(char*));
     int64_t need = table + bases + code.scratch, columns = 0, all = 0;
-    const int64_t strip = round_up(t.block_cols * 8);
+    const int64_t strip = round_up((t.linear_order ? std::max(t.block_cols, t.cols) : t.block_cols) * 8);
     const int64_t levels = n_acc ? levels_for((t.chunk_rows + kColGroup - 1) / kColGroup) : 0;
     if (n_acc)
       columns = n_acc * round_up(sizeof(ColumnState)) + n_acc * (levels + 1) * strip,
@@ -132,7 +132,11 @@ class Walk {
       open_leaf(static_cast<int>(k));
     }
     if (t_.linear_order && t_.block_cols < t_.cols) {
+      // Totals want row after row, so column sums are kept for the whole width meanwhile.
+      wide_ = true, first_col_ = c0, end_col_ = c1;
+      open_columns(c1 - c0);
       for (int64_t r = r0; r < r1; ++r) columns(r, r + 1, c0, c1);
+      close_columns(c0, c1 - c0);
     } else {
       columns(r0, r1, c0, c1);
     }
@@ -148,7 +152,7 @@ class Walk {
       const int64_t n = std::min(t_.block_cols, c1 - c);
       locate(r0, c);
       if (!code_.hoisted.empty()) run(code_.hoisted, t_.block_rows, n, c);
-      open_columns(n);
+      if (!wide_) open_columns(n);
       for (int64_t r = r0; r < r1;) {
         int64_t rn = std::min(t_.block_rows, r1 - r);
         if (t_.clamp) rn = std::min(rn, t_.clamp - r % t_.clamp);
@@ -158,7 +162,7 @@ class Walk {
         run(code_.body, rn, n, c);
         r += rn;
       }
-      close_columns(c, n);
+      if (!wide_) close_columns(c, n);
       c += n;
     } while (c < c1);
   }
@@ -254,7 +258,7 @@ class Walk {
           break;
         }
         case Step::Kind::kColReduce:
-          column_step(s, rows, cols);
+          column_step(s, rows, cols, col);
           break;
         case Step::Kind::kAllReduce:
           all_step(s, rows, cols);
@@ -271,11 +275,15 @@ class Walk {
       t_.accumulators[k].ops->identity(column_[k].acc, nullptr, nullptr, nullptr, 1, cols);
     }
   }
-  void column_step(const Step& s, int64_t rows, int64_t cols) {
+  void column_step(const Step& s, int64_t rows, int64_t cols, int64_t col) {
     const Accumulator& a = t_.accumulators[s.d];
     ColumnState& c = column_[s.d];
     const int64_t stride = s.strided ? t_.operands[s.operand].row / s.size : cols;
-    s.col(c.acc, place_[s.a], rows, cols, stride);
+    s.col(c.acc + (wide_ ? (col - first_col_) * s.size : 0), place_[s.a], rows, cols, stride);
+    if (wide_) {
+      if (col + cols < end_col_) return;  // the row is not complete yet
+      cols = end_col_ - first_col_;
+    }
     c.rows += rows;
     if (c.rows < kColGroup) return;
     c.counter.push(*a.ops, c.acc, cols, s.size);
@@ -325,6 +333,8 @@ class Walk {
   AllState* all_ = nullptr;
   char* leaves_ = nullptr;
   int64_t row_begin_ = 0, row_ = 0;
+  int64_t first_col_ = 0, end_col_ = 0;
+  bool wide_ = false;
   int32_t flag_ = 0;
   std::vector<Segment> segments_;
 };

@@ -43,7 +43,7 @@ class Program:
         s = self.shapes[x]
         n = len(s)
         kind = self.r.choice(["unary", "unary", "binary", "binary", "number", "reduce", "reduce", "transpose", "reshape", "slice", "concat",
-                              "softmax", "matmul", "inplace", "set", "where", "cast", "expand", "gather", "mean", "cumsum", "flip"])
+                              "softmax", "matmul", "inplace", "set", "where", "cast", "expand", "gather", "mean", "cumsum", "flip", "read", "detach"])
         axis = self.r.randrange(n) if n else None
         if kind == "unary":
             f = self.r.choice(UNARY)
@@ -92,6 +92,10 @@ class Program:
             self.lines.append(f"{x}.add_({x} * 0.25)" if self.r.random() < 0.5 else f"{x}.scale_(0.5)")
         elif kind == "set" and n and x not in self.inputs:
             self.lines.append(f"{x}[{self.r.randrange(s[0])}] = {self.r.choice(['0.5', f'{x}[0] * 2.0'])}")
+        elif kind == "read":
+            self.lines.append(self.r.choice([f"{x}.numpy()", f"{x}.sum().item()", "paddle._core.run_pending()"]))
+        elif kind == "detach":
+            self.add(s, self.r.choice([f"{x}.detach() * 0.5 + {x}", f"{x}.detach()"]))
         elif kind == "where":
             self.add(s, f"paddle.where({x} > 0.1, {x}, {x} * -0.5)")
         elif kind == "cast":
