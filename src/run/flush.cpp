@@ -22,7 +22,6 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 // One lock for looking at graphs and running plans: there is one executor team per process.
 std::mutex g_exec_mu;
 uint32_t g_mark = 0;
-std::string g_last_dump;
 
 struct Key {
   uint64_t a = 0x9e3779b97f4a7c15ull, b = 0xc2b2ae3d27d4eb4full;
@@ -81,6 +80,7 @@ class Flush {
   explicit Flush(Context& c) : ctx_(c) {}
 
   void run(const Value* want) {
+    ctx_.pending_bytes_ = 0;  // what is not reached below is dead
     collect_roots(want);
     const auto t0 = Clock::now();
     while (!roots_.empty() && !walk()) drop_failed(want);
@@ -213,7 +213,7 @@ class Flush {
         if (v.requires_grad() && pending(v) && !v.node->released) tape_[v.node->slot] = 1;
       }
       for (uint32_t k = 0; k < n->outputs.size(); ++k)
-        if (out >> k & 1) kept.push_back(Value(n, k));
+        if (k < 32 && (out >> k & 1)) kept.push_back(Value(n, k));
     }
     for (Value& v : kept) outputs_.push_back(std::move(v));
     std::sort(outputs_.begin(), outputs_.end(), [](const Value& x, const Value& y) {
@@ -240,20 +240,21 @@ class Flush {
   }
 
   // Codes of node inputs: odd = leaf number, even = (node, output). Decides which leaves may be overwritten.
+  static uint64_t output_code(const Value& v) { return uint64_t{v.node->slot} << 32 | uint64_t{v.index} << 1; }
   void number() {
     for (Node* n : order_)
       for (const Value& v : n->inputs)
-        codes_.push_back(pending(v) ? (static_cast<uint64_t>(v.node->slot) << 8 | v.index) << 1 : static_cast<uint64_t>(leaf_number(v)) << 1 | 1);
+        codes_.push_back(pending(v) ? output_code(v) : uint64_t{leaf_number(v)} << 1 | 1);
     for (const Value& v : committed_)
       if (v.node->mark == g_mark && v.node->kind != Node::Kind::kScalar) add_edge(v);
     for (Leaf& l : leaves_) {
       Node* n = l.v.node.get();
       if (n->kind == Node::Kind::kScalar) continue;
       const Buffer& b = *n->outputs[l.v.index].buffer;
-      // +1: the reference in leaves_ itself. Multi-output nodes are never counted exactly, so they only donate when
-      // every other output is gone too.
+      // +1: the reference in leaves_ itself. Outputs of multi-output nodes are not counted: never donated. Nor is a
+      // part of a larger storage: what takes a storage over starts at its first byte.
       l.donatable = flags().donate && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
-                    b.storage->use_count() == 1 && !b.storage->free && !own_gradient_reads(l.v);
+                    b.storage->use_count() == 1 && !b.storage->free && b.offset == 0 && !own_gradient_reads(l.v);
     }
     committed_.clear();
   }
@@ -287,7 +288,7 @@ class Flush {
       if (l.v.node->kind != Node::Kind::kScalar)
         for (int64_t s : l.v.node->outputs[l.v.index].buffer->strides) k.mix(static_cast<uint64_t>(s));
     }
-    for (const Value& v : outputs_) k.mix(static_cast<uint64_t>(v.node->slot) << 8 | v.index);
+    for (const Value& v : outputs_) k.mix(output_code(v));
     return k;
   }
 
@@ -312,7 +313,7 @@ class Flush {
       for (const auto& o : n->outputs) m->outputs.push_back({o.type, nullptr});
       for (uint32_t k = 0; k < n->inputs.size(); ++k) {
         const uint64_t code = codes_[c++];
-        m->inputs.push_back(code & 1 ? g.inputs[code >> 1] : Value(copy[code >> 9], static_cast<uint32_t>(code >> 1 & 0xff)));
+        m->inputs.push_back(code & 1 ? g.inputs[code >> 1] : Value(copy[code >> 32], static_cast<uint32_t>(code) >> 1));
       }
       if (n->extra && n->extra->region) m->make_extra().region = n->extra->region;
       copy.push_back(std::move(m));
@@ -381,7 +382,6 @@ class Flush {
   void unlink_all() {
     for (const Ref<Cell>& c : cells_)
       if (!pending(c->value_) || has_error(*c->value_.node)) c->unlink(), c->committed_ = {};
-    ctx_.pending_bytes_ = 0;
   }
 
   void finish(PlanRun& r) {

@@ -123,6 +123,5 @@ void set_poll(std::function<void()> f);
 void set_position_resolver(std::string (*f)(const SourcePos&));
 std::string describe_position(const SourcePos& p);
 void clear_plan_cache();
-std::string last_plan_dump();
 
 }  // namespace yuloh

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DESIGN section 3, rule by rule: the lazy graph is invisible except in speed. One test (or more) per rule."""
+
 import gc
 import os
 import re
@@ -197,6 +198,7 @@ def test_printing_an_intermediate_changes_no_bit():
         if peek:
             a.numpy()
         return F.gelu(a * a).numpy()
+
     np.testing.assert_array_equal(run(False), run(True))
 
 
@@ -204,6 +206,7 @@ def test_fused_and_unfused_elementwise_are_bit_equal():
     def run():
         x = data(50, 37, seed=4)
         return (F.silu(x * 3 - 1) / (paddle.exp(x) + 0.1)).numpy()
+
     fused = run()
     core.set_flag("fusion", False)
     try:
@@ -240,7 +243,9 @@ def test_random_bits_do_not_depend_on_threads():
 # 9. GradScaler and clipping stay on the device: one plan per step
 def test_scaler_and_clip_make_one_plan_per_step():
     net = small_net()
-    opt = paddle.optimizer.Adam(learning_rate=0.01, parameters=net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0))
+    opt = paddle.optimizer.Adam(
+        learning_rate=0.01, parameters=net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0)
+    )
     scaler = paddle.amp.GradScaler(init_loss_scaling=1024)
 
     def one():
@@ -250,6 +255,7 @@ def test_scaler_and_clip_make_one_plan_per_step():
         scaler.step(opt)
         scaler.update()
         opt.clear_grad()
+
     for _ in range(4):
         one()
     with Delta() as d:
@@ -313,6 +319,7 @@ def test_threads_have_their_own_graphs_and_share_tensors():
                 out[k] = (shared + k).numpy()
         except Exception as error:  # noqa: BLE001
             errors.append(error)
+
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     [t.start() for t in threads]
     [t.join() for t in threads]
@@ -342,7 +349,10 @@ def test_a_forked_child_computes():
 def test_no_omp_variables_are_set():
     code = "import os, yuloh; print([k for k in os.environ if k.startswith(('OMP_', 'GOMP_', 'KMP_'))])"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env).stdout.strip()
+        == "[]"
+    )
 
 
 # 14. outside holders
@@ -403,3 +413,21 @@ def test_types_without_kernels_exist_and_say_so():
     for name in ("float8_e4m3fn", "complex64", "int4"):
         assert core.dtype(name).name == name
     assert re.match(r"paddle\.", repr(paddle.float32))
+
+
+def test_ops_with_many_outputs():
+    x = np.arange(600, dtype="float32").reshape(300, 2)
+    parts = paddle.split(paddle.to_tensor(x) * 1.5, 300, 0)
+    np.testing.assert_array_equal(paddle.concat([t * 2 for t in parts], 0).numpy(), x * 3)
+
+
+def test_a_part_of_a_larger_storage_is_not_donated():
+    n = 1 << 20
+    whole = paddle.to_tensor(np.arange(n, dtype="float32")) + 1.0
+    head, tail = paddle.split(whole, [1, n - 1])
+    del whole
+    head.numpy(), tail.numpy()
+    del head
+    tripled = tail * 3.0
+    del tail
+    np.testing.assert_array_equal(tripled.numpy(), (np.arange(1, n, dtype="float32") + 1) * 3)
