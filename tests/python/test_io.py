@@ -103,6 +103,29 @@ def test_tensor_samples():
         np.testing.assert_array_equal(np.concatenate([b[0].numpy() for b in batches]), x.numpy())
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tensor_dataset_gathers_what_single_samples_give(workers):
+    class Mine(io.TensorDataset):
+        def __getitem__(self, idx):
+            x, y = super().__getitem__(idx)
+            assert type(x) is paddle.Tensor and x.shape == [2]
+            return x, y
+
+    tensors = [paddle.to_tensor(np.arange(12.0).reshape(6, 2)), paddle.to_tensor(np.arange(6, dtype="int32"))]
+    for order in ([[3, 1], [5, 0]], [[2, 2]]):
+        one, two = (
+            [
+                [t.numpy() for t in b]
+                for b in io.DataLoader(kind(tensors), batch_sampler=order, num_workers=workers)
+            ]
+            for kind in (io.TensorDataset, Mine)
+        )
+        for b, c in zip(one, two):
+            assert all(u.dtype == v.dtype and np.array_equal(u, v) for u, v in zip(b, c))
+    with pytest.raises(IndexError):
+        list(io.DataLoader(io.TensorDataset(tensors), batch_sampler=[[7]], num_workers=workers))
+
+
 def test_workers_see_the_newest_value_of_a_tensor_dataset():
     x = paddle.zeros([4, 2])
     loader = io.DataLoader(io.Subset(io.TensorDataset([x]), [0, 1, 2, 3]), batch_size=4, num_workers=1)
@@ -288,6 +311,24 @@ def test_worker_init_and_info():
 
 def draw(i):
     return np.random.randint(0, 2**31), random.randrange(2**31)
+
+
+def test_tensor_code_in_workers():
+    # It is slower than NumPy there, but user code that uses tensors must work after a fork, on one thread.
+    w = paddle.rand([300, 300])
+    float((w @ w).sum())
+
+    def sample(i):
+        x = paddle.rand([64, 64])
+        return x @ x.t() + paddle.to_tensor(np.full([64, 64], i, "float32")), x.mean()
+
+    for workers in (1, 3):
+        paddle.seed(7)
+        loader = io.DataLoader(Rows(sample, 24), batch_size=2, num_workers=workers)
+        batches = list(loader)
+        assert batches[0][0].shape == [2, 64, 64] and batches[0][1].shape == [2]
+        means = [v for b in batches for v in b[1].tolist()]
+        assert len(set(means)) == 24
 
 
 def draws(seed, persistent=False):

@@ -213,6 +213,39 @@ def test_user_code_gets_tensors(picture):
     assert isinstance(T.ToTensor()(picture), paddle.Tensor)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("wrap", ["compose", "function", "subclass", "sample"])
+def test_user_code_behind_a_loader_gets_tensors(tmp_path, workers, wrap):
+    folder = paddle.vision.datasets.make_synthetic_mnist(str(tmp_path), 20, 10)
+    files = f"{folder}/t10k-images-idx3-ubyte.gz", f"{folder}/t10k-labels-idx1-ubyte.gz"
+
+    def look(x):
+        assert type(x) is paddle.Tensor and x.shape == [1, 28, 28] and x.dtype == paddle.float32
+        return x.flatten(1) * 2
+
+    class Mine(paddle.vision.datasets.MNIST):
+        def __getitem__(self, idx):
+            image, label = super().__getitem__(idx)
+            return look(image), label
+
+    class Around(paddle.io.Dataset):
+        def __getitem__(self, idx):
+            return look(plain[idx][0]), plain[idx][1]
+
+        def __len__(self):
+            return len(plain)
+
+    plain = paddle.vision.datasets.MNIST(*files, "test", T.ToTensor(), backend="cv2")
+    ways = {"compose": T.Compose([T.ToTensor(), look]), "function": lambda i: look(T.ToTensor()(i))}
+    kind = Mine if wrap == "subclass" else paddle.vision.datasets.MNIST
+    data = (
+        kind(*files, "test", ways.get(wrap) or T.ToTensor(), backend="cv2") if wrap != "sample" else Around()
+    )
+    x, y = next(iter(paddle.io.DataLoader(data, batch_size=10, num_workers=workers)))
+    assert x.shape == [10, 1, 784] and y.shape == [10, 1]
+    np.testing.assert_array_equal(x.numpy()[:, 0], plain.images.astype("float32") * 2)
+
+
 def test_user_transform_works_in_workers(picture):
     class D(paddle.io.Dataset):
         transform = T.Compose([T.ToTensor(), lambda x: x.unsqueeze(0), lambda x: x.squeeze(0)])

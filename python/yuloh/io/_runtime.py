@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the data path knows about the process it runs in: main process or data worker, seeds, tensors.
 
-A worker is a forked child. It never runs a kernel of the core: samples stay NumPy arrays there and become
-Tensors in the parent, once per batch.
+A worker is a forked child. Our own code never runs a kernel of the core there: samples stay NumPy arrays and
+become Tensors in the parent, once per batch. (Code of the user's may use Tensors; it runs on one thread.)
 """
 
 from __future__ import annotations
@@ -67,31 +67,30 @@ class host_samples:
         _host_depth -= 1
 
 
-class HostTensor(np.ndarray):
-    """A sample that is a Tensor by contract but still lies in host memory, inside a data worker.
+class visible_samples:
+    """Context in which code of the user's runs: it gets Tensors, whatever is outside."""
 
-    It is an ndarray; what only a Tensor has (``unsqueeze``, ``stop_gradient`` ...) is answered by a Tensor
-    made from it on demand.
-    """
+    def __enter__(self) -> None:
+        global _host_depth
+        self._outer, _host_depth = _host_depth, 0
+
+    def __exit__(self, *exc: Any) -> None:
+        global _host_depth
+        _host_depth = self._outer
+
+
+class HostTensor(np.ndarray):
+    """What is a Tensor by contract but stays in host memory while only our own code sees it."""
 
     def numpy(self) -> np.ndarray:
         return self.view(np.ndarray)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(tensor_from(self.view(np.ndarray)), name)
 
-
-def host_sample(array: Any) -> np.ndarray:
-    return np.asarray(array).view(HostTensor)
-
-
-def finish_tensor(array: np.ndarray) -> Any:
-    """`array` as the user should see a Tensor here: a Tensor, or in a worker a HostTensor."""
-    if _host_depth or _worker_info is not None:
-        return array.view(HostTensor)
-    return tensor_from(array)
+def finish_tensor(array: Any) -> Any:
+    """`array` as a Tensor, or as a HostTensor where no code of the user's will see it."""
+    if _host_depth:
+        return np.asarray(array).view(HostTensor)
+    return tensor_from(np.asarray(array))
 
 
 _to_tensor = None
@@ -143,6 +142,15 @@ def randperm(n: int) -> list:
     import yuloh
 
     return yuloh.randperm(n).tolist() if n else []
+
+
+def seed_core(seed: int) -> None:
+    """Give this worker a stream of its own for what data set code draws with ``paddle.rand`` and the like."""
+    import yuloh
+
+    core = getattr(yuloh, "_core", None)
+    if core is not None:
+        core.seed(seed & 0x7FFFFFFF)
 
 
 _seed_draws: dict = {}

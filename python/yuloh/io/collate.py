@@ -85,6 +85,12 @@ def _stack_tensors(batch: Sequence) -> Any:
     return yuloh.stack(list(batch), axis=0)
 
 
+def gather(array: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Rows of `array` as a new batch."""
+    out = new_array((len(order), *array.shape[1:]), array.dtype)
+    return np.take(array, order, axis=0, out=out)
+
+
 class ArrayLeaf:
     """Place of array number `index` in a batch that was taken apart."""
 

@@ -169,9 +169,6 @@ class _SingleIterator:
         self._fetcher = worker.make_fetcher(
             loader.dataset, loader.auto_collate_batch, collate_fn, loader.drop_last
         )
-        # Samples of built-in data sets are never seen by the user when our own collate takes them.
-        hidden = collate_fn is collate.default_collate_fn
-        self._on_host = hidden and getattr(loader.dataset, "_host_samples_", False)
 
     def __iter__(self) -> "_SingleIterator":
         return self
@@ -180,11 +177,7 @@ class _SingleIterator:
         _runtime.cut_point()
         indices = next(self._work)
         try:
-            if self._on_host:
-                with _runtime.host_samples():
-                    batch = self._fetcher.fetch(indices, _no_note)
-            else:
-                batch = self._fetcher.fetch(indices, _no_note)
+            batch = self._fetcher.fetch(indices, _no_note)
         except worker.FetchError as e:
             raise _with_note(e.cause, f"DataLoader: raised while reading {e.sample}.") from e.cause.__cause__
         if batch is worker.ENDED:

@@ -13,7 +13,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from . import _runtime
+from . import _runtime, collate
 
 
 class Dataset:
@@ -77,11 +77,32 @@ class TensorDataset(Dataset):
         self.tensors = list(tensors)
         self._arrays: list | None = None
 
+    @property
+    def _host_samples_(self) -> bool:
+        """Whether the loader may take samples as NumPy arrays: no code of the user's looks at them."""
+        return type(self).__getitem__ is TensorDataset.__getitem__
+
     def __getitem__(self, idx: int) -> tuple:
         if _runtime.in_worker():
-            # The child of a fork reads the host copies taken by the parent: it never runs a kernel.
-            return tuple(_runtime.host_sample(a[idx]) for a in self._host_arrays())
+            # The child of a fork reads the host copies taken by the parent: it runs no kernel.
+            return tuple(_runtime.finish_tensor(a[idx]) for a in self._host_arrays())
         return tuple(t[idx] for t in self.tensors)
+
+    def _fetch_batch_(self, indices: Sequence[int]) -> "list | None":
+        """The batch that collating single samples would give, by one gather for each tensor."""
+        order = np.asarray(indices)
+        if not self._host_samples_ or order.dtype.kind not in "iu" or order.ndim != 1 or not order.size:
+            return None
+        if not 0 <= order.min() <= order.max() < len(self):
+            return None
+        if _runtime.in_worker():
+            return [collate.gather(a, order) for a in self._host_arrays()]
+        import yuloh
+
+        if not all(_runtime.is_tensor(t) and t.stop_gradient for t in self.tensors):
+            return None
+        index = _runtime.tensor_from(order.astype(np.int64))
+        return [yuloh.index_select(t, index, axis=0) for t in self.tensors]
 
     def __len__(self) -> int:
         return int(self.tensors[0].shape[0])
@@ -153,6 +174,12 @@ class ConcatDataset(Dataset):
                 raise TypeError(f"ConcatDataset: item {i} is an IterableDataset; expected map-style sets.")
         self.cumulative_sizes = self.cumsum(self.datasets)
 
+    @property
+    def _host_samples_(self) -> bool:
+        return type(self).__getitem__ is ConcatDataset.__getitem__ and all(
+            getattr(d, "_host_samples_", False) for d in self.datasets
+        )
+
     @staticmethod
     def cumsum(sequence: Sequence[Dataset]) -> list:
         """Running totals of the lengths of `sequence`."""
@@ -185,6 +212,10 @@ class Subset(Dataset):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def _host_samples_(self) -> bool:
+        return type(self).__getitem__ is Subset.__getitem__ and getattr(self.dataset, "_host_samples_", False)
 
 
 def random_split(dataset: Dataset, lengths: Sequence, generator: Any = None) -> list:

@@ -47,8 +47,16 @@ class MapFetcher:
         self.collate_fn = collate_fn
         # A built-in data set may read and collate a whole batch at once, with the result of the long way.
         self.whole_batch = getattr(dataset, "_fetch_batch_", None) if whole_batch else None
+        # Samples of built-in data sets that our own collate takes are seen by no code of the user's.
+        self.hidden = whole_batch and getattr(dataset, "_host_samples_", False)
 
     def fetch(self, indices: Any, note: Callable[[int], None]) -> Any:
+        if self.hidden:
+            with _runtime.host_samples():
+                return self._fetch(indices, note)
+        return self._fetch(indices, note)
+
+    def _fetch(self, indices: Any, note: Callable[[int], None]) -> Any:
         if not self.auto_collate:
             return self.collate_fn(self._one(indices, 0, note))
         if self.whole_batch is not None:
@@ -273,6 +281,7 @@ class _Loop:
         np.random.seed(words[:4])
         own_seed = (int(words[4]) << 31) ^ int(words[5])
         random.seed(own_seed)
+        _runtime.seed_core(own_seed)
         _runtime.enter_worker(_runtime.WorkerInfo(self.id, spec.num_workers, spec.dataset, own_seed))
         self.broken = None
         self.fetcher = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...io import Dataset, collate
+from ...io import Dataset, _runtime, collate
 from ..image import check_backend, pillow
 
 
@@ -18,7 +18,6 @@ class ImageArrayDataset(Dataset):
     """
 
     _arrays_are_float = False  # backend "cv2" hands the transform floats, not bytes
-    _host_samples_ = True  # the loader may ask for samples as NumPy arrays, see io._runtime
 
     def __init__(self, transform: Any, backend: "str | None") -> None:
         self.transform = transform
@@ -39,6 +38,19 @@ class ImageArrayDataset(Dataset):
         image = self._images[idx]
         return image if image.ndim == 2 else image.transpose(1, 2, 0)
 
+    @property
+    def _host_samples_(self) -> bool:
+        """Whether the loader may take samples as NumPy arrays: no code of the user's looks at them."""
+        return type(self).__getitem__ is ImageArrayDataset.__getitem__
+
+    def _transformed(self, image: Any) -> Any:
+        if self.transform is None:
+            return image
+        if type(self.transform).__module__ == "yuloh.vision.transforms.transforms":
+            return self.transform(image)  # a Compose shields the user's functions within
+        with _runtime.visible_samples():
+            return self.transform(image)
+
     def _label(self, idx: Any) -> np.ndarray:
         return np.array(self._targets[idx])
 
@@ -48,13 +60,10 @@ class ImageArrayDataset(Dataset):
             # A built-in transform that gives the same for an array is spared the PIL image.
             if self.transform is None or self._array_plan() is None:
                 image = pillow().fromarray(image)
-            if self.transform is not None:
-                image = self.transform(image)
-            return image, self._label(idx)
+            return self._transformed(image), self._label(idx)
         if self._arrays_are_float:
             image = image.astype(self.dtype)
-        if self.transform is not None:
-            image = self.transform(image)
+        image = self._transformed(image)
         image = image.astype(self.dtype) if isinstance(image, np.ndarray) else image
         return image, self._label(idx)
 
@@ -70,11 +79,7 @@ class ImageArrayDataset(Dataset):
     def _fetch_batch_(self, indices: Any) -> "list | None":
         """[images, labels] of a batch, made at once; None where only the sample-by-sample way is right."""
         plan = self._array_plan() if self.transform is not None else None
-        if (
-            type(self).__getitem__ is not ImageArrayDataset.__getitem__
-            or plan is None
-            or not plan.whole_batch
-        ):
+        if not self._host_samples_ or plan is None or not plan.whole_batch:
             return None
         if self._arrays_are_float and self.backend != "pil":
             return None

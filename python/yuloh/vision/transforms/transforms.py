@@ -61,7 +61,8 @@ class Compose:
                 with _runtime.host_samples():
                     data = transform(data)
             else:
-                data = transform(_reveal(data))
+                with _runtime.visible_samples():
+                    data = transform(_reveal(data))
         return _reveal(data)
 
     def __repr__(self) -> str:
