@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile programs whose leading `keep` outer dims are not reduced (a sum over the middle of the axes): one inner program
-// per index tuple, over moved pointers. Many instances are spread over the team, few run one after the other with the
-// team inside; the bits are the same because an instance's chunks depend on its shape only.
+// Tile programs whose leading `keep` outer dims are not reduced (a sum over the middle of the axes): one
+// inner program per index tuple, over moved pointers. Many instances are spread over the team, few run one
+// after the other with the team inside; the bits are the same because an instance's chunks depend on its
+// shape only.
 #include <algorithm>
 
 #include "cpu/parallel.h"
@@ -21,7 +22,8 @@ class KeptKernel final : public Kernel {
     for (size_t k = 0; k < p.operands.size(); ++k) {  // every operand moves on its own
       const TileOperand& o = p.operands[k];
       Moved m{o.buffer, {}};
-      for (int d = 0; d < p.keep; ++d) m.steps.push_back(o.outer_strides[d] * static_cast<int64_t>(dtype_size(o.dtype)));
+      for (int d = 0; d < p.keep; ++d)
+        m.steps.push_back(o.outer_strides[d] * static_cast<int64_t>(dtype_size(o.dtype)));
       moved_.push_back(std::move(m));
       inner.operands[k].buffer = static_cast<int>(k);
       inner.operands[k].outer_strides = Ints(o.outer_strides.begin() + p.keep, o.outer_strides.end());
@@ -30,7 +32,8 @@ class KeptKernel final : public Kernel {
     inner_ = make_cpu_tile_kernel(inner);
     workspace_ = (inner_->workspace_bytes() + 63) / 64 * 64;
     lanes_ = std::clamp<int64_t>(instances_, 1, kMaxLanes);
-    cost = {inner_->cost.flops * static_cast<double>(instances_), inner_->cost.bytes * static_cast<double>(instances_)};
+    cost = {inner_->cost.flops * static_cast<double>(instances_),
+            inner_->cost.bytes * static_cast<double>(instances_)};
   }
   size_t workspace_bytes() const override { return workspace_ * static_cast<size_t>(lanes_); }
   std::string describe() const override { return cat(inner_->describe(), " x ", instances_); }
@@ -40,7 +43,8 @@ class KeptKernel final : public Kernel {
     if (instances_ < 2 * num_threads()) return instances(0, instances_, ptrs, workspace);
     const int64_t per = (instances_ + lanes_ - 1) / lanes_;
     parallel_for(lanes_, [&](int64_t lane) {
-      instances(lane * per, std::min(instances_, (lane + 1) * per), ptrs, workspace + static_cast<size_t>(lane) * workspace_);
+      instances(lane * per, std::min(instances_, (lane + 1) * per), ptrs,
+                workspace + static_cast<size_t>(lane) * workspace_);
     });
   }
 
@@ -56,7 +60,8 @@ class KeptKernel final : public Kernel {
     for (int64_t i = from; i < to; ++i) {
       for (size_t k = 0; k < moved_.size(); ++k) {
         int64_t rest = i, at = 0;
-        for (int d = static_cast<int>(kept_.size()) - 1; d >= 0; --d) at += rest % kept_[d] * moved_[k].steps[d], rest /= kept_[d];
+        for (int d = static_cast<int>(kept_.size()) - 1; d >= 0; --d)
+          at += rest % kept_[d] * moved_[k].steps[d], rest /= kept_[d];
         p[k] = static_cast<char*>(ptrs[moved_[k].buffer]) + at;
       }
       inner_->run(p.data());
@@ -71,6 +76,8 @@ class KeptKernel final : public Kernel {
 };
 }  // namespace
 
-std::unique_ptr<Kernel> make_kept_tile_kernel(const TileProgram& p) { return std::make_unique<KeptKernel>(p); }
+std::unique_ptr<Kernel> make_kept_tile_kernel(const TileProgram& p) {
+  return std::make_unique<KeptKernel>(p);
+}
 
 }  // namespace yuloh

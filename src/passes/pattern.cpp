@@ -11,13 +11,20 @@ Pat make(Pattern p) { return std::make_shared<const Pattern>(std::move(p)); }
 AttrValue attr_value(const Call& c, const ArgSpec& a) {
   if (!c.has(a.name)) return std::monostate{};
   switch (a.kind) {
-    case ArgKind::kInt: return c.integer(a.name);
-    case ArgKind::kFloat: return c.real(a.name);
-    case ArgKind::kBool: return c.flag(a.name);
-    case ArgKind::kStr: return c.str(a.name);
-    case ArgKind::kDType: return c.dtype(a.name);
-    case ArgKind::kInts: return c.ints(a.name);
-    default: return c.reals(a.name);
+    case ArgKind::kInt:
+      return c.integer(a.name);
+    case ArgKind::kFloat:
+      return c.real(a.name);
+    case ArgKind::kBool:
+      return c.flag(a.name);
+    case ArgKind::kStr:
+      return c.str(a.name);
+    case ArgKind::kDType:
+      return c.dtype(a.name);
+    case ArgKind::kInts:
+      return c.ints(a.name);
+    default:
+      return c.reals(a.name);
   }
 }
 // Axes are compared as axes, not as spelled: -1 of rank 3 is 2.
@@ -34,7 +41,8 @@ bool match_attrs(const Pattern& p, const Node& n, Bindings* b) {
   const Call c(n);
   for (const ArgSpec& a : n.op->args) {
     if (a.is_input()) continue;
-    const auto it = std::find_if(p.attrs.begin(), p.attrs.end(), [&](const PatAttr& x) { return a.name == x.name; });
+    const auto it =
+        std::find_if(p.attrs.begin(), p.attrs.end(), [&](const PatAttr& x) { return a.name == x.name; });
     const Value x = n.inputs.empty() ? Value() : n.inputs[0];
     const AttrValue have = canonical(attr_value(c, a), a, x);
     if (it == p.attrs.end()) {
@@ -50,7 +58,9 @@ bool match_attrs(const Pattern& p, const Node& n, Bindings* b) {
   return true;
 }
 
-bool commutes(const std::string& op) { return op == "add" || op == "multiply" || op == "maximum" || op == "minimum"; }
+bool commutes(const std::string& op) {
+  return op == "add" || op == "multiply" || op == "maximum" || op == "minimum";
+}
 
 bool is_number(const Value& v, double want) {
   static const OpDef* full = find_op("full");
@@ -112,9 +122,11 @@ Value build(const Pat& p, const Bindings& b, DType dtype) {
   AttrEncoder attrs;
   for (const ArgSpec& a : row.args) {
     if (a.kind == ArgKind::kOptTensor) attrs.add_count(1);
-    if (a.kind == ArgKind::kTensorList) attrs.add_count(static_cast<int64_t>(p->in.size()));  // lists stand alone
+    if (a.kind == ArgKind::kTensorList)
+      attrs.add_count(static_cast<int64_t>(p->in.size()));  // lists stand alone
     if (a.is_input()) continue;
-    const auto it = std::find_if(p->attrs.begin(), p->attrs.end(), [&](const PatAttr& x) { return a.name == x.name; });
+    const auto it =
+        std::find_if(p->attrs.begin(), p->attrs.end(), [&](const PatAttr& x) { return a.name == x.name; });
     attrs.add(a, it == p->attrs.end() ? default_of(a) : it->var ? *b.attr(it->var) : it->value);
   }
   return apply(row, std::move(in), std::move(attrs.words))[0];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrite rules as data: a rule is a name, two patterns written like op calls, and (rarely) a condition that may compute
-// attributes of the right side. rules.cpp lists them; tests/cpp/passes_test.cpp checks each one on its samples: both
-// sides have one type, agree on random values including 0, inf and NaN, and the right side costs less (or is a normal form).
+// Rewrite rules as data: a rule is a name, two patterns written like op calls, and (rarely) a condition that
+// may compute attributes of the right side. rules.cpp lists them; tests/cpp/passes_test.cpp checks each one
+// on its samples: both sides have one type, agree on random values including 0, inf and NaN, and the right
+// side costs less (or is a normal form).
 #pragma once
 #include <memory>
 #include <string>
@@ -36,7 +37,9 @@ struct Bindings {
   const Value* value(const std::string& name) const;
   const AttrValue* attr(const std::string& name) const;
   template <class T>
-  const T& get(const std::string& name) const { return std::get<T>(*attr(name)); }
+  const T& get(const std::string& name) const {
+    return std::get<T>(*attr(name));
+  }
   void set(const std::string& name, AttrValue v) { attrs.emplace_back(name, std::move(v)); }
 };
 
@@ -56,7 +59,8 @@ struct Rule {
 const std::vector<Rule>& rules();
 
 bool match(const Pat& p, const Value& v, Bindings* b);
-// The value of a pattern; variables and attributes come from `b`. Numbers become `full` of shape [] in `dtype`.
+// The value of a pattern; variables and attributes come from `b`. Numbers become `full` of shape [] in
+// `dtype`.
 Value build(const Pat& p, const Bindings& b, DType dtype);
 
 }  // namespace yuloh

@@ -3,8 +3,8 @@
 
 namespace yuloh {
 
-// In this order at every node; a replacement's new nodes go through the pipeline in turn. Equal nodes are merged last
-// (rewriter.cpp), and dead code never enters the new graph.
+// In this order at every node; a replacement's new nodes go through the pipeline in turn. Equal nodes are
+// merged last (rewriter.cpp), and dead code never enters the new graph.
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
       {"simplify", simplify_node, false},

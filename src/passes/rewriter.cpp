@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one walk that applies the pipeline: old node -> new values, memoised; equal new nodes are one node (CSE).
+// The one walk that applies the pipeline: old node -> new values, memoised; equal new nodes are one node
+// (CSE).
 #include <algorithm>
 #include <unordered_map>
 
@@ -44,16 +45,19 @@ class Rewriter {
     return with_inputs(n, std::move(inputs));
   }
 
-  // Decides what stands for `old`: the pipeline's replacement of `fresh` (the same node over new inputs), or itself.
+  // Decides what stands for `old`: the pipeline's replacement of `fresh` (the same node over new inputs), or
+  // itself.
   void rewrite(Node* old, Ref<Node> fresh, int depth) {
-    if (depth > kMaxDepth) fail(ErrorKind::kRuntime, "passes: ", old->op->name, " is rewritten without end (",
-                                context_.fired ? context_.fired : "expand", ").");
+    if (depth > kMaxDepth)
+      fail(ErrorKind::kRuntime, "passes: ", old->op->name, " is rewritten without end (",
+           context_.fired ? context_.fired : "expand", ").");
     Values out;
     if (!replace(fresh, depth, &out)) {
       const Ref<Node> n = unique(std::move(fresh));
       for (uint32_t i = 0; i < n->outputs.size(); ++i) out.push_back(Value(n, i));
     }
-    if (out.size() < old->outputs.size()) fail(ErrorKind::kRuntime, "passes: ", old->op->name, " lost an output.");
+    if (out.size() < old->outputs.size())
+      fail(ErrorKind::kRuntime, "passes: ", old->op->name, " lost an output.");
     done_.insert_or_assign(old, std::move(out));
     keep_.push_back(Ref<Node>(old));
   }
@@ -67,14 +71,16 @@ class Rewriter {
       if (!p.always && !options_.rules) continue;
       context_.fired = p.name;
       if (!(hit = p.apply(n, &context_, out))) continue;
-      if (options_.explain && p.apply != expand_node) options_.explain->push_back(cat(context_.fired, ": ", n->op->name));
+      if (options_.explain && p.apply != expand_node)
+        options_.explain->push_back(cat(context_.fired, ": ", n->op->name));
       check_types(*n, *out);
       break;
     }
     modes().pos = saved;
     if (!hit) return false;
     for (Node* m : made_since(*out, first)) {
-      const bool changed = std::any_of(m->inputs.begin(), m->inputs.end(), [&](const Value& v) { return !(now(v) == v); });
+      const bool changed =
+          std::any_of(m->inputs.begin(), m->inputs.end(), [&](const Value& v) { return !(now(v) == v); });
       rewrite(m, changed ? copy(*m) : Ref<Node>(m), depth + 1);
     }
     for (Value& v : *out) v = now(v);
@@ -112,7 +118,8 @@ class Rewriter {
     for (int64_t w : n->attrs) h = mix(h, static_cast<uint64_t>(w));
     for (auto [it, end] = seen_.equal_range(h); it != end; ++it) {
       const Node& m = *it->second;
-      if (m.op == n->op && m.inputs == n->inputs && m.attrs == n->attrs && region_of(m) == region_of(*n)) return it->second;
+      if (m.op == n->op && m.inputs == n->inputs && m.attrs == n->attrs && region_of(m) == region_of(*n))
+        return it->second;
     }
     seen_.emplace(h, n);
     return n;

@@ -20,24 +20,30 @@ Pat transpose(const Pat& x, const char* perm) { return op("transpose", {x}, {{"p
 Pat matmul(const Pat& a, const Pat& b, const char* ta, const char* tb) {
   return op("matmul", {a, b}, {{"transpose_x", ta}, {"transpose_y", tb}});
 }
-Pat reduce(const char* name, const Pat& x, const char* axis) { return op(name, {x}, {{"axis", axis}, {"keepdim", nullptr, true}}); }
+Pat reduce(const char* name, const Pat& x, const char* axis) {
+  return op(name, {x}, {{"axis", axis}, {"keepdim", nullptr, true}});
+}
 Pat write(const Pat& x, const Pat& v) {
   return op("slice_write", {x, v}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}});
 }
 Pat write_at(const Pat& x, const Pat& v, const char* s, const char* e) {
   return op("slice_write", {x, v}, {{"axes", "a"}, {"starts", s}, {"ends", e}, {"strides", "d"}});
 }
-Pat strided(const Pat& x) { return op("strided_slice", {x}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}}); }
+Pat strided(const Pat& x) {
+  return op("strided_slice", {x}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}});
+}
 
 TensorType f32(Shape s) { return {DType::kFloat32, std::move(s)}; }
 const std::vector<RuleSample> kOne = {{{{"x", f32({2, 3})}}, {}}, {{{"x", {DType::kBFloat16, {5}}}}, {}}};
-const std::vector<RuleSample> kTwo = {{{{"x", f32({2, 3})}, {"y", f32({2, 3})}}, {}}, {{{"x", f32({2, 3})}, {"y", f32({3})}}, {}}};
+const std::vector<RuleSample> kTwo = {{{{"x", f32({2, 3})}, {"y", f32({2, 3})}}, {}},
+                                      {{{"x", f32({2, 3})}, {"y", f32({3})}}, {}}};
 
 // ---- conditions ----
 bool holds_all(DType wide, DType narrow) {  // every value of `narrow` is a value of `wide`
   if (wide == narrow) return true;
   if (is_float(wide) && is_float(narrow)) return dtype_bits(wide) > dtype_bits(narrow);
-  if (is_float(wide)) return is_integral(narrow) && dtype_bits(narrow) <= (wide == DType::kFloat64 ? 32 : 16) && !is_half(wide);
+  if (is_float(wide))
+    return is_integral(narrow) && dtype_bits(narrow) <= (wide == DType::kFloat64 ? 32 : 16) && !is_half(wide);
   if (!is_integer(wide) || !is_integral(narrow)) return false;
   if (narrow == DType::kBool) return true;
   if (narrow == DType::kUInt8) return dtype_bits(wide) > 8;
@@ -61,8 +67,14 @@ bool swaps_last_two(const Ints& p) {
   }
   return n >= 2;
 }
-bool flip_x(Bindings* b) { return b->value("x")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) && (b->set("u", !b->get<bool>("t")), true); }
-bool flip_y(Bindings* b) { return b->value("y")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) && (b->set("u", !b->get<bool>("s")), true); }
+bool flip_x(Bindings* b) {
+  return b->value("x")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) &&
+         (b->set("u", !b->get<bool>("t")), true);
+}
+bool flip_y(Bindings* b) {
+  return b->value("y")->rank() >= 2 && swaps_last_two(b->get<Ints>("p")) &&
+         (b->set("u", !b->get<bool>("s")), true);
+}
 bool join_axes(Bindings* b) {
   Ints all = b->get<Ints>("j");
   for (int64_t a : b->get<Ints>("k"))
@@ -74,7 +86,9 @@ bool is_zero(const Value& v) {
   static const OpDef* full = find_op("full");
   return v.node->op && v.node->op == full && Call(*v.node).real("value") == 0;
 }
-struct Span { int64_t axis, from, to; };
+struct Span {
+  int64_t axis, from, to;
+};
 // One contiguous piece of one axis of `z`.
 bool span_of(const Bindings& b, const char* s, const char* e, Span* r) {
   const Shape& z = b.value("z")->shape();
@@ -89,7 +103,8 @@ bool span_of(const Bindings& b, const char* s, const char* e, Span* r) {
 // Pieces [s, e) and [t, f) of a zero tensor that touch, in this order: together they are the piece [s, f).
 bool pieces_touch(Bindings* b) {
   Span u, v;
-  if (!is_zero(*b->value("z")) || !is_zero(*b->value("y")) || !span_of(*b, "s", "e", &u) || !span_of(*b, "t", "f", &v) || u.to != v.from)
+  if (!is_zero(*b->value("z")) || !is_zero(*b->value("y")) || !span_of(*b, "s", "e", &u) ||
+      !span_of(*b, "t", "f", &v) || u.to != v.from)
     return false;
   b->set("axis", u.axis);
   b->set("from", Ints{u.from});
@@ -115,7 +130,9 @@ bool single_axis(Bindings* b) {
   return k.size() == 1;
 }
 bool is_truth(Bindings* b) { return b->value("x")->dtype() == DType::kBool; }
-bool is_wide_float(Bindings* b) { return !is_half(b->value("x")->dtype()) && is_float(b->value("x")->dtype()); }
+bool is_wide_float(Bindings* b) {
+  return !is_half(b->value("x")->dtype()) && is_float(b->value("x")->dtype());
+}
 bool is_real_float(Bindings* b) { return is_float(b->value("x")->dtype()); }
 
 std::vector<Rule> make_rules() {
@@ -149,45 +166,87 @@ std::vector<Rule> make_rules() {
   r.push_back({"maximum_of_one", op("maximum", {x, x}), x, kOne});
   r.push_back({"minimum_of_one", op("minimum", {x, x}), x, kOne});
   r.push_back({"relu_twice", un("relu", un("relu", x)), un("relu", x), kOne});
-  r.push_back({"select_same", op("where", {c, x, x}), x, {{{{"c", {DType::kBool, {2, 3}}}, {"x", f32({2, 3})}}, {}}}});
-  r.push_back({"not_twice", un("logical_not", un("logical_not", x)), x, {{{{"x", {DType::kBool, {4}}}}, {}}}, is_truth});
+  r.push_back({"select_same",
+               op("where", {c, x, x}),
+               x,
+               {{{{"c", {DType::kBool, {2, 3}}}, {"x", f32({2, 3})}}, {}}}});
+  r.push_back({"not_twice",
+               un("logical_not", un("logical_not", x)),
+               x,
+               {{{{"x", {DType::kBool, {4}}}}, {}}},
+               is_truth});
   // Types.
-  r.push_back({"cast_through_wider", cast(cast(x, "a"), "b"), cast(x, "b"),
+  r.push_back({"cast_through_wider",
+               cast(cast(x, "a"), "b"),
+               cast(x, "b"),
                {{{{"x", {DType::kBFloat16, {7}}}}, {{"a", DType::kFloat32}, {"b", DType::kFloat64}}},
                 {{{"x", {DType::kInt8, {7}}}}, {{"a", DType::kFloat32}, {"b", DType::kInt32}}}},
                middle_is_wide});
   // Shapes.
-  r.push_back({"transpose_twice", transpose(transpose(x, "p"), "q"), transpose(x, "r"), {perm}, compose_perms});
-  r.push_back({"matmul_of_transposed_x", matmul(transpose(x, "p"), y, "t", "s"), matmul(x, y, "u", "s"),
-               {{{{"x", f32({3, 2})}, {"y", f32({3, 4})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}}, flip_x});
-  r.push_back({"matmul_of_transposed_y", matmul(x, transpose(y, "p"), "t", "s"), matmul(x, y, "t", "u"),
-               {{{{"x", f32({2, 3})}, {"y", f32({4, 3})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}}, flip_y});
+  r.push_back(
+      {"transpose_twice", transpose(transpose(x, "p"), "q"), transpose(x, "r"), {perm}, compose_perms});
+  r.push_back({"matmul_of_transposed_x",
+               matmul(transpose(x, "p"), y, "t", "s"),
+               matmul(x, y, "u", "s"),
+               {{{{"x", f32({3, 2})}, {"y", f32({3, 4})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}},
+               flip_x});
+  r.push_back({"matmul_of_transposed_y",
+               matmul(x, transpose(y, "p"), "t", "s"),
+               matmul(x, y, "t", "u"),
+               {{{{"x", f32({2, 3})}, {"y", f32({4, 3})}}, {{"p", Ints{1, 0}}, {"t", false}, {"s", false}}}},
+               flip_y});
   r.push_back({"read_what_was_written", strided(write(x, any("v"))), any("v"), {slice}});
-  r.push_back({"write_twice", write(write(x, any("u")), any("v")), write(x, any("v")),
+  r.push_back({"write_twice",
+               write(write(x, any("u")), any("v")),
+               write(x, any("v")),
                {{{{"x", f32({4, 5})}, {"u", f32({2, 5})}, {"v", f32({2, 5})}}, slice.attrs}}});
-  // Gradients of pieces of one tensor arrive as a sum of zero tensors with one piece each: one concatenation instead.
-  // (A -0 in a piece stays -0; the sum would have made it 0.)
+  // Gradients of pieces of one tensor arrive as a sum of zero tensors with one piece each: one concatenation
+  // instead. (A -0 in a piece stays -0; the sum would have made it 0.)
   const Pat z = any("z"), u = any("u"), v = any("v");
-  const RuleSample pieces{{{"z", f32({5, 3})}, {"y", f32({5, 3})}, {"u", f32({2, 3})}, {"v", f32({1, 3})}},
-                          {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{4}}, {"d", Ints{1}}},
-                          {"z", "y"}};
-  auto joined = [&](const Pat& whole) { return write_at(whole, op("concat_same", {u, v}, {{"axis", "axis"}}), "from", "to"); };
-  r.push_back({"join_pieces", write_at(z, u, "s", "e") + write_at(y, v, "t", "f"), joined(z), {pieces}, pieces_touch});
-  r.push_back({"join_pieces_backwards", write_at(y, v, "t", "f") + write_at(z, u, "s", "e"), joined(z), {pieces}, pieces_touch});
-  r.push_back({"write_everything", write_at(z, v, "s", "e"), v,
-               {{{{"z", f32({2, 3})}, {"v", f32({2, 3})}}, {{"a", Ints{0}}, {"s", Ints{0}}, {"e", Ints{2}}, {"d", Ints{1}}}}}, covers_all});
+  const RuleSample pieces{
+      {{"z", f32({5, 3})}, {"y", f32({5, 3})}, {"u", f32({2, 3})}, {"v", f32({1, 3})}},
+      {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{4}}, {"d", Ints{1}}},
+      {"z", "y"}};
+  auto joined = [&](const Pat& whole) {
+    return write_at(whole, op("concat_same", {u, v}, {{"axis", "axis"}}), "from", "to");
+  };
+  r.push_back({"join_pieces",
+               write_at(z, u, "s", "e") + write_at(y, v, "t", "f"),
+               joined(z),
+               {pieces},
+               pieces_touch});
+  r.push_back({"join_pieces_backwards",
+               write_at(y, v, "t", "f") + write_at(z, u, "s", "e"),
+               joined(z),
+               {pieces},
+               pieces_touch});
+  r.push_back({"write_everything",
+               write_at(z, v, "s", "e"),
+               v,
+               {{{{"z", f32({2, 3})}, {"v", f32({2, 3})}},
+                 {{"a", Ints{0}}, {"s", Ints{0}}, {"e", Ints{2}}, {"d", Ints{1}}}}},
+               covers_all});
   auto piece = [](const Pat& p) { return op("slice", {p}, {{"axes", "a"}, {"starts", "t"}, {"ends", "f"}}); };
-  const RuleSample beside{{{"z", f32({5, 3})}, {"u", f32({2, 3})}},
-                          {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{5}}, {"d", Ints{1}}}};
-  const RuleSample same{beside.values, {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{1}}, {"f", Ints{-2}}, {"d", Ints{1}}}};
+  const RuleSample beside{
+      {{"z", f32({5, 3})}, {"u", f32({2, 3})}},
+      {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{5}}, {"d", Ints{1}}}};
+  const RuleSample same{
+      beside.values,
+      {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{1}}, {"f", Ints{-2}}, {"d", Ints{1}}}};
   r.push_back({"slice_of_piece", piece(write_at(z, u, "s", "e")), u, {same}, same_piece});
   r.push_back({"slice_beside_piece", piece(write_at(z, u, "s", "e")), piece(z), {beside}, other_piece});
   // Reductions.
   for (const char* kind : {"max", "min"})
-    r.push_back({kind == std::string("max") ? "max_of_max" : "min_of_min", reduce(kind, reduce(kind, x, "k"), "j"), reduce(kind, x, "m"),
-                 {{{{"x", f32({3, 4, 5})}}, {{"k", Ints{2}}, {"j", Ints{0}}}}}, join_axes});
-  r.push_back({"softmax", e / op("sum", {e}, {{"axis", "k"}, {"dtype", "t"}, {"keepdim", nullptr, true}}),
-               op("softmax", {x}, {{"axis", "axis"}}), {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}}, single_axis});
+    r.push_back({kind == std::string("max") ? "max_of_max" : "min_of_min",
+                 reduce(kind, reduce(kind, x, "k"), "j"),
+                 reduce(kind, x, "m"),
+                 {{{{"x", f32({3, 4, 5})}}, {{"k", Ints{2}}, {"j", Ints{0}}}}},
+                 join_axes});
+  r.push_back({"softmax",
+               e / op("sum", {e}, {{"axis", "k"}, {"dtype", "t"}, {"keepdim", nullptr, true}}),
+               op("softmax", {x}, {{"axis", "axis"}}),
+               {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}},
+               single_axis});
   return r;
 }
 
@@ -220,7 +279,8 @@ bool apply_rules(const Ref<Node>& n, PassContext* c, Values* replacement) {
     Bindings b;
     if (!match(r->from, Value(n, 0), &b) || (r->when && !r->when(&b))) continue;
     const Value v = build(r->to, b, n->outputs[0].type.dtype);
-    if (!(v.type() == n->outputs[0].type) || !lands_on_kept(*r, v, c->options)) continue;  // e.g. the number broadcast x
+    if (!(v.type() == n->outputs[0].type) || !lands_on_kept(*r, v, c->options))
+      continue;  // e.g. the number broadcast x
     c->fired = r->name;
     *replacement = {v};
     return true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy fusion in one walk of the topological order, then one sweep of moves.
 //
-// Every unit (a group, or a node that is no tile node) has a position: an index into `order`. Invariant: every edge
-// between different units leads to a strictly larger position. A node may therefore join any group whose position is not
-// below that of any unit it reads, and no path can leave a group and come back: the check is one comparison per input.
+// Every unit (a group, or a node that is no tile node) has a position: an index into `order`. Invariant:
+// every edge between different units leads to a strictly larger position. A node may therefore join any group
+// whose position is not below that of any unit it reads, and no path can leave a group and come back: the
+// check is one comparison per input.
 #include "tile/fuse.h"
 
 #include <algorithm>
@@ -61,7 +62,9 @@ class Fuser {
       for (const Value& v : order_[c]->inputs)
         if (const int p = index(v); p >= 0) users_[at[p]++] = static_cast<int>(c);
   }
-  bool needed_outside(Node* n) const { return ctx_.needed_outside && ctx_.needed_outside(Value(Ref<Node>(n), 0)); }
+  bool needed_outside(Node* n) const {
+    return ctx_.needed_outside && ctx_.needed_outside(Value(Ref<Node>(n), 0));
+  }
   bool surely_stored(int i) const {
     for (int k = first_[i]; k < first_[i + 1]; ++k)
       if (!is_tile_node(*order_[users_[k]])) return true;
@@ -86,8 +89,8 @@ class Fuser {
       if (const int p = index(v); p >= 0 && !is_tile_constant(*v.node)) reader_[p] = unit;
   }
 
-  // The group that node i joins, or -1. Candidates: the latest producer's, readers of the same operands, and for
-  // one-element nodes the latest group of such (they cost a call each otherwise).
+  // The group that node i joins, or -1. Candidates: the latest producer's, readers of the same operands, and
+  // for one-element nodes the latest group of such (they cost a call each otherwise).
   int choose(int i) {
     int latest = -1, producer = -1;
     for (const Value& v : order_[i]->inputs)
@@ -99,7 +102,8 @@ class Fuser {
       const Unit& u = units_[reader_[p]];
       if (u.alive && numel(v.shape()) == u.state.elements && join(reader_[p], i)) return reader_[p];
     }
-    const bool one_element = order_[i]->op->reduce == ReduceKind::kNone && numel(order_[i]->outputs[0].type.shape) == 1;
+    const bool one_element =
+        order_[i]->op->reduce == ReduceKind::kNone && numel(order_[i]->outputs[0].type.shape) == 1;
     if (one_element && scalar_unit_ >= 0 && units_[scalar_unit_].position >= latest && join(scalar_unit_, i))
       return scalar_unit_;
     return -1;
@@ -108,7 +112,8 @@ class Fuser {
   bool join(int unit, int i) {
     Unit& u = units_[unit];
     const char* why = "too many stored results";
-    if (u.sure_outputs + surely_stored(i) <= kMaxSureOutputs && u.state.add(order_[i], ctx_, &why)) return true;
+    if (u.sure_outputs + surely_stored(i) <= kMaxSureOutputs && u.state.add(order_[i], ctx_, &why))
+      return true;
     explain(u.state.members.back().node, order_[i], why);
     return false;
   }
@@ -116,7 +121,8 @@ class Fuser {
     if (ctx_.explain) ctx_.explain->push_back(cat(op_name(*a), " | ", op_name(*b), ": ", why));
   }
 
-  // A group whose first reader is a group may run as late as that reader: join the two if one nest serves both.
+  // A group whose first reader is a group may run as late as that reader: join the two if one nest serves
+  // both.
   void move_down() {
     std::vector<int> by_position;
     for (size_t u = 0; u < units_.size(); ++u) by_position.push_back(static_cast<int>(u));
@@ -142,14 +148,16 @@ class Fuser {
   void merge(int a, int b) {
     Unit &from = units_[a], &to = units_[b];
     const char* why = "the iteration domains differ";
-    if (from.sure_outputs + to.sure_outputs > kMaxSureOutputs || !(from.state.domain == to.state.domain)) return;
+    if (from.sure_outputs + to.sure_outputs > kMaxSureOutputs || !(from.state.domain == to.state.domain))
+      return;
     std::vector<Node*> nodes;
     for (const auto& m : from.state.members) nodes.push_back(m.node);
     for (const auto& m : to.state.members) nodes.push_back(m.node);
     std::sort(nodes.begin(), nodes.end(), [&](Node* x, Node* y) { return index_.at(x) < index_.at(y); });
     GroupState joined;
     for (Node* n : nodes)
-      if (!joined.add(n, ctx_, &why)) return explain(from.state.members.back().node, to.state.members[0].node, why);
+      if (!joined.add(n, ctx_, &why))
+        return explain(from.state.members.back().node, to.state.members[0].node, why);
     for (const auto& m : from.state.members) unit_of_[index_.at(m.node)] = b;
     to.state = std::move(joined);
     to.sure_outputs += from.sure_outputs;
@@ -168,7 +176,8 @@ class Fuser {
           g.outputs.push_back(Value(Ref<Node>(m.node), 0));
       }
       for (const auto& e : units_[u].state.externals)
-        if (std::find(g.inputs.begin(), g.inputs.end(), *e.value) == g.inputs.end()) g.inputs.push_back(*e.value);
+        if (std::find(g.inputs.begin(), g.inputs.end(), *e.value) == g.inputs.end())
+          g.inputs.push_back(*e.value);
       groups.push_back(std::move(g));
     }
     std::sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return a.position < b.position; });
@@ -190,11 +199,14 @@ class Fuser {
 }  // namespace
 
 bool is_tile_node(const Node& n) {
-  return n.kind == Node::Kind::kOp && n.op && (n.op->scalar || n.op->expr || n.op->reduce != ReduceKind::kNone);
+  return n.kind == Node::Kind::kOp && n.op &&
+         (n.op->scalar || n.op->expr || n.op->reduce != ReduceKind::kNone);
 }
 
 bool is_tile_constant(const Node& n) { return n.inputs.empty() && is_tile_node(n); }
 
-std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx) { return Fuser(order, ctx).run(); }
+std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx) {
+  return Fuser(order, ctx).run();
+}
 
 }  // namespace yuloh

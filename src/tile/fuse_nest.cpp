@@ -58,7 +58,8 @@ Nest reduce_nest(const Shape& domain, AxisMask reduced, const Ints& in, const In
   const uint32_t rest = natural.size() - run;
   for (uint32_t pass = 0; pass < 2; ++pass)  // kept axes first, then reduced ones
     for (uint32_t i = 0; i < rest; ++i)
-      if (has(nest.reduced, natural[i]) == (pass == 1)) nest.order.push_back(natural[i]), nest.n_keep += pass == 0;
+      if (has(nest.reduced, natural[i]) == (pass == 1))
+        nest.order.push_back(natural[i]), nest.n_keep += pass == 0;
   const bool only_run = nest.n_keep == rest;
   for (uint32_t i = rest; i < natural.size(); ++i) nest.order.push_back(natural[i]);
   nest.n_inner = run;
@@ -80,7 +81,8 @@ AxisMask reduced_axes(const Node& n) {
   return m;
 }
 
-Ints domain_strides(const Shape& domain, AxisMask reduced, Level level, const Shape& shape, const Ints& strides) {
+Ints domain_strides(const Shape& domain, AxisMask reduced, Level level, const Shape& shape,
+                    const Ints& strides) {
   Ints out(domain.size(), 0);
   int64_t j = static_cast<int64_t>(shape.size()) - 1;
   for (int64_t i = static_cast<int64_t>(domain.size()) - 1; i >= 0 && j >= 0; --i) {
@@ -94,8 +96,10 @@ Ints domain_strides(const Shape& domain, AxisMask reduced, Level level, const Sh
 Shape row_shape(const Shape& domain, AxisMask reduced, Level level) {
   Shape s;
   for (uint32_t i = 0; i < domain.size(); ++i) {
-    if (!has(reduced, i)) s.push_back(domain[i]);
-    else if (level == Level::kRowKeep) s.push_back(1);
+    if (!has(reduced, i))
+      s.push_back(domain[i]);
+    else if (level == Level::kRowKeep)
+      s.push_back(1);
   }
   return s;
 }

@@ -24,7 +24,8 @@ bool GroupState::add(Node* n, const FuseContext& ctx, const char** why) {
   return ok;
 }
 
-// One operand: a member's value (then the levels must agree) or memory (then the nest must be able to walk it).
+// One operand: a member's value (then the levels must agree) or memory (then the nest must be able to walk
+// it).
 bool GroupState::read(const Value& v, Level reader, const FuseContext& ctx, const char** why) {
   if (const Member* m = find(v.node.get())) {
     if (m->level == Level::kTerminal) return refuse(why, "it needs a reduction that ends with the loop");
@@ -66,14 +67,17 @@ bool GroupState::add_reduce(Node* n, const FuseContext& ctx, const char** why) {
   if (domain.size() > TileProgram::kMaxOuter && !members.empty()) return refuse(why, "too many axes");
   const Value out(Ref<Node>(n), 0);
   const Level shape_level = Call(*n).flag("keepdim") ? Level::kRowKeep : Level::kRowDrop;
-  const Nest mine = reduce_nest(domain, axes, ctx.strides(x), domain_strides(domain, axes, shape_level, out.shape(), ctx.strides(out)));
+  const Nest mine = reduce_nest(domain, axes, ctx.strides(x),
+                                domain_strides(domain, axes, shape_level, out.shape(), ctx.strides(out)));
   if (elements == 0 || mine.mode == Nest::Mode::kMap) {  // an empty or one-element reduction stands alone
     if (!members.empty()) return refuse(why, "a trivial reduction stands alone");
     closed = true;
   }
   Nest joint = mine;
-  if (nest.mode != Nest::Mode::kMap && !join_nests(nest, mine, &joint)) return refuse(why, "the reductions have different trees");
-  if (mine.mode == Nest::Mode::kRow && rows && rows != axes) return refuse(why, "the row reductions name different axes");
+  if (nest.mode != Nest::Mode::kMap && !join_nests(nest, mine, &joint))
+    return refuse(why, "the reductions have different trees");
+  if (mine.mode == Nest::Mode::kRow && rows && rows != axes)
+    return refuse(why, "the row reductions name different axes");
   for (const External& e : externals)
     if (!run_merges(domain, joint.order, joint.n_inner, e.strides))
       return refuse(why, "an operand cannot follow the reduction's inner loop");

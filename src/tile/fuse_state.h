@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupState: a group under construction. `add` accepts a node if the group still has one loop nest afterwards, or says
-// why not. fuse.cpp decides which node is offered to which group; lower.cpp replays the same state to print the nest.
+// GroupState: a group under construction. `add` accepts a node if the group still has one loop nest
+// afterwards, or says why not. fuse.cpp decides which node is offered to which group; lower.cpp replays the
+// same state to print the nest.
 #pragma once
 #include "tile/fuse.h"
 #include "tile/fuse_nest.h"
@@ -20,12 +21,12 @@ struct GroupState {
   };
 
   Shape domain;
-  int64_t elements = -1;   // of the domain; -1: empty group
-  AxisMask rows = 0;       // axes that row reductions name, extents of 1 included
+  int64_t elements = -1;  // of the domain; -1: empty group
+  AxisMask rows = 0;      // axes that row reductions name, extents of 1 included
   Nest nest;
   std::vector<Member> members;
   std::vector<External> externals;
-  bool closed = false;     // holds something that cannot share a nest
+  bool closed = false;  // holds something that cannot share a nest
 
   bool add(Node* n, const FuseContext& ctx, const char** why);
   const Member* find(const Node* n) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TileGroup -> TileProgram: choose the order of the axes, merge axes that every operand walks as one, describe operands,
-// emit the nodes. Reductions dictate the nest (fuse_nest.h); maps follow the layout of their largest operands.
+// TileGroup -> TileProgram: choose the order of the axes, merge axes that every operand walks as one,
+// describe operands, emit the nodes. Reductions dictate the nest (fuse_nest.h); maps follow the layout of
+// their largest operands.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,17 +17,23 @@ namespace {
 double identity_of(ReduceKind k, DType t) {
   const bool real = is_float(t);
   switch (k) {
-    case ReduceKind::kProd: case ReduceKind::kAll: return 1;
-    case ReduceKind::kMax: return real ? -HUGE_VAL : static_cast<double>(INT64_MIN);
-    case ReduceKind::kMin: return real ? HUGE_VAL : static_cast<double>(INT64_MAX);
-    default: return 0;
+    case ReduceKind::kProd:
+    case ReduceKind::kAll:
+      return 1;
+    case ReduceKind::kMax:
+      return real ? -HUGE_VAL : static_cast<double>(INT64_MIN);
+    case ReduceKind::kMin:
+      return real ? HUGE_VAL : static_cast<double>(INT64_MAX);
+    default:
+      return 0;
   }
 }
 
 // Over booleans a maximum is "any" and a product is "all".
 ReduceKind accumulator_kind(ReduceKind k, DType out) {
   if (out != DType::kBool) return k;
-  return k == ReduceKind::kMax || k == ReduceKind::kSum || k == ReduceKind::kAny ? ReduceKind::kAny : ReduceKind::kAll;
+  return k == ReduceKind::kMax || k == ReduceKind::kSum || k == ReduceKind::kAny ? ReduceKind::kAny
+                                                                                 : ReduceKind::kAll;
 }
 
 class Lowering {
@@ -34,7 +41,8 @@ class Lowering {
   Lowering(const TileGroup& g, const FuseContext& ctx) : g_(g), ctx_(ctx) {
     const char* why = "";
     for (Node* n : g.nodes)
-      if (!state_.add(n, ctx, &why)) fail(ErrorKind::kRuntime, "lower: ", op_name(*n), " does not fit its group: ", why);
+      if (!state_.add(n, ctx, &why))
+        fail(ErrorKind::kRuntime, "lower: ", op_name(*n), " does not fit its group: ", why);
     trivial_ = state_.nest.mode == Nest::Mode::kMap;
     if (!trivial_) order_ = state_.nest.order;
     p_.n_buffers = static_cast<int>(g.inputs.size() + g.outputs.size());
@@ -80,7 +88,8 @@ class Lowering {
     return domain_strides(state_.domain, state_.rows, level, v.shape(), ctx_.strides(v));
   }
   bool per_row(const Ints& strides) const {
-    return order_.empty() || strides[order_.back()] == 0;  // axes only merge into the inner loop with an equal step
+    return order_.empty() ||
+           strides[order_.back()] == 0;  // axes only merge into the inner loop with an equal step
   }
 
   int argument(const Value& v, Level level) {
@@ -133,7 +142,8 @@ class Lowering {
     const bool logical = kind == ReduceKind::kAny || kind == ReduceKind::kAll;
     reg = emitter_.cast(reg, logical ? CType::kB8 : compute_type(out.dtype()));
     const Level shape_level = Call(*m.node).flag("keepdim") ? Level::kRowKeep : Level::kRowDrop;
-    const Ints strides = domain_strides(state_.domain, reduced_axes(*m.node), shape_level, out.shape(), ctx_.strides(out));
+    const Ints strides =
+        domain_strides(state_.domain, reduced_axes(*m.node), shape_level, out.shape(), ctx_.strides(out));
     if (m.level != Level::kTerminal) {
       const int row = emitter_.cast(emitter_.row_reduce(reg, kind), compute_type(out.dtype()));
       results_[m.node] = {row, out.dtype(), false};
@@ -149,7 +159,8 @@ class Lowering {
   // A reduction over nothing: its result is the identity everywhere.
   TileProgram empty_reduction() {
     const Value& out = g_.outputs[0];
-    const int reg = emitter_.full(emitter_.constant(identity_of(g_.nodes[0]->op->reduce, out.dtype()), compute_type(out.dtype())));
+    const int reg = emitter_.full(
+        emitter_.constant(identity_of(g_.nodes[0]->op->reduce, out.dtype()), compute_type(out.dtype())));
     state_.domain = out.shape();
     operands_.push_back({static_cast<int>(g_.inputs.size()), out.dtype(), ctx_.strides(out), true});
     order_ = axis_order(state_.domain, ctx_.strides(out));
@@ -165,7 +176,8 @@ class Lowering {
   }
 
   // ---- the nest ----
-  // The order of axes that most bytes of full-size operands agree on (outputs included: they are always full).
+  // The order of axes that most bytes of full-size operands agree on (outputs included: they are always
+  // full).
   Ints order_for_map() const {
     std::vector<std::pair<Ints, double>> votes;
     auto vote = [&](const Value& v, const Ints& strides) {
@@ -179,9 +191,11 @@ class Lowering {
     };
     for (const auto& e : state_.externals) vote(*e.value, e.strides);
     for (const Value& v : g_.outputs)
-      if (const auto* m = state_.find(v.node.get()); m->level == Level::kFull) vote(v, strides_of(v, Level::kFull));
+      if (const auto* m = state_.find(v.node.get()); m->level == Level::kFull)
+        vote(v, strides_of(v, Level::kFull));
     if (votes.empty()) return axis_order(state_.domain, row_major_strides(state_.domain));
-    auto best = std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    auto best =
+        std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) { return a.second < b.second; });
     return best->first;
   }
 
@@ -205,11 +219,15 @@ class Lowering {
       bool merge = !extents.empty() && segments.back() == segment(i);
       for (size_t k = 0; merge && k < operands_.size(); ++k)
         merge = strides[k].back() == operands_[k].strides[axis] * extent;
-      if (merge) extents.back() *= extent;
-      else extents.push_back(extent), segments.push_back(segment(i));
+      if (merge)
+        extents.back() *= extent;
+      else
+        extents.push_back(extent), segments.push_back(segment(i));
       for (size_t k = 0; k < operands_.size(); ++k) {
-        if (merge) strides[k].back() = operands_[k].strides[axis];
-        else strides[k].push_back(operands_[k].strides[axis]);
+        if (merge)
+          strides[k].back() = operands_[k].strides[axis];
+        else
+          strides[k].push_back(operands_[k].strides[axis]);
       }
     }
     if (!extents.empty()) {

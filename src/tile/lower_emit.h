@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emitter: writes the instructions of one group in single-assignment form; equal instructions are one instruction.
-// Data path: lower.cpp walks the nodes and calls this; the result is a TileProgram's instruction list.
+// Emitter: writes the instructions of one group in single-assignment form; equal instructions are one
+// instruction. Data path: lower.cpp walks the nodes and calls this; the result is a TileProgram's instruction
+// list.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -20,12 +21,13 @@ class Emitter {
 
   int load(int operand, DType dtype, bool row);
   void store(int reg, int operand, DType dtype, bool row_operand);
-  // The whole expression of one op: arguments are registers (-1: unused) and their dtypes. Returns the root in compute_type(out), not
-  // yet rounded to `out`; *exact says that it already is representable in `out`.
-  int expression(const Expr& e, const std::vector<int>& args, const std::vector<DType>& arg_dtypes, DType out, bool* exact);
-  int round(int reg, DType dtype);          // no-op for f32, f64, int64, bool
-  int cast(int reg, CType to);              // no-op if it has the type
-  int full(int reg);                        // a copy that has all columns
+  // The whole expression of one op: arguments are registers (-1: unused) and their dtypes. Returns the root
+  // in compute_type(out), not yet rounded to `out`; *exact says that it already is representable in `out`.
+  int expression(const Expr& e, const std::vector<int>& args, const std::vector<DType>& arg_dtypes, DType out,
+                 bool* exact);
+  int round(int reg, DType dtype);  // no-op for f32, f64, int64, bool
+  int cast(int reg, CType to);      // no-op if it has the type
+  int full(int reg);                // a copy that has all columns
   int constant(double v, CType type);
   int row_reduce(int reg, ReduceKind kind);
   void accumulate(int reg, ReduceKind kind, bool columns, int operand, DType dtype);

@@ -17,8 +17,12 @@ Value sub(const Value& a, const Value& b) { return call("subtract", {a, b}); }
 Value mul(const Value& a, const Value& b) { return call("multiply", {a, b}); }
 Value div(const Value& a, const Value& b) { return call("divide", {a, b}); }
 Value exp(const Value& a) { return call("exp", {a}); }
-Value sum(const Value& a, Ints axes, bool keep = true) { return call("sum", {a}, {{"axis", axes}, {"keepdim", keep}}); }
-Value max(const Value& a, Ints axes, bool keep = true) { return call("max", {a}, {{"axis", axes}, {"keepdim", keep}}); }
+Value sum(const Value& a, Ints axes, bool keep = true) {
+  return call("sum", {a}, {{"axis", axes}, {"keepdim", keep}});
+}
+Value max(const Value& a, Ints axes, bool keep = true) {
+  return call("max", {a}, {{"axis", axes}, {"keepdim", keep}});
+}
 
 std::vector<double> random_values(const Value& v, std::mt19937& rng) {
   std::normal_distribution<double> d(0, 1);
@@ -27,7 +31,8 @@ std::vector<double> random_values(const Value& v, std::mt19937& rng) {
   return r;
 }
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
 }
 bool close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
   for (size_t i = 0; i < a.size(); ++i)
@@ -36,25 +41,31 @@ bool close(const std::vector<double>& a, const std::vector<double>& b, double to
       return false;
   return a.size() == b.size();
 }
-// Fused against unfused in both layouts, on the reference and on the CPU interpreter: equal bits. Reference against
-// interpreter: equal within `tolerance` (their sums and transcendental functions differ).
+// Fused against unfused in both layouts, on the reference and on the CPU interpreter: equal bits. Reference
+// against interpreter: equal within `tolerance` (their sums and transcendental functions differ).
 void check_bits(const Graph& g, unsigned seed = 1, double tolerance = 1e-4) {
   std::mt19937 rng(seed);
   std::vector<std::vector<double>> inputs, results[2][2];
   for (const Value& v : g.inputs) inputs.push_back(random_values(v, rng));
   for (bool device : {false, true})
     for (bool cl : {false, true}) {
-      const auto fused = evaluate(g, inputs, {true, cl, device}), plain = evaluate(g, inputs, {false, cl, device});
+      const auto fused = evaluate(g, inputs, {true, cl, device}),
+                 plain = evaluate(g, inputs, {false, cl, device});
       for (size_t i = 0; i < fused.size(); ++i)
-        EXPECT_TRUE(same_bits(fused[i], plain[i])) << "output " << i << (cl ? " channels-last " : " ")
-                                                   << (device ? "interpreter\n" : "reference\n") << to_string(g);
+        EXPECT_TRUE(same_bits(fused[i], plain[i]))
+            << "output " << i << (cl ? " channels-last " : " ") << (device ? "interpreter\n" : "reference\n")
+            << to_string(g);
       results[device][cl] = fused;
     }
   for (bool cl : {false, true})
     for (size_t i = 0; i < results[0][cl].size(); ++i)
-      EXPECT_TRUE(close(results[0][cl][i], results[1][cl][i], tolerance)) << "output " << i << " " << cl << "\n" << to_string(g);
+      EXPECT_TRUE(close(results[0][cl][i], results[1][cl][i], tolerance))
+          << "output " << i << " " << cl << "\n"
+          << to_string(g);
 }
-size_t groups_of(const Graph& g, bool channels_last = false) { return GraphRun(g, {true, channels_last}).groups.size(); }
+size_t groups_of(const Graph& g, bool channels_last = false) {
+  return GraphRun(g, {true, channels_last}).groups.size();
+}
 
 TEST(Fuse, ChainOfMapsIsOneGroup) {
   NoGrad guard;
@@ -178,7 +189,8 @@ TEST(Fuse, EmptyReductionsAreIdentities) {
 TEST(Fuse, PathThroughALibraryOpKeepsGroupsApart) {
   NoGrad guard;
   const Value x = in({4, 4}, 0);
-  const Value a = exp(x), m = call("matmul", {a, a}), b = add(a, m);  // a -> m -> b: a and b may not share a group
+  const Value a = exp(x), m = call("matmul", {a, a}),
+              b = add(a, m);  // a -> m -> b: a and b may not share a group
   const Graph g{{x}, {b}};
   GraphRun run(g, {});
   EXPECT_EQ(run.groups.size(), 2u);
@@ -188,7 +200,7 @@ TEST(Fuse, PathThroughALibraryOpKeepsGroupsApart) {
 TEST(Fuse, TwoBranchesMeetAfterALateLibraryOp) {
   NoGrad guard;
   const Value x = in({4, 4}, 0), w = in({4, 4}, 1);
-  const Value main = exp(mul(x, w));             // may run late: its only reader is the sum
+  const Value main = exp(mul(x, w));  // may run late: its only reader is the sum
   const Value side = call("matmul", {x, w});
   const Graph g{{x, w}, {add(main, exp(side))}};
   EXPECT_EQ(groups_of(g), 1u);
@@ -212,7 +224,8 @@ TEST(Fuse, CastsAndComparesInOneGroup) {
   std::mt19937 rng(9);
   const auto a = random_values(x, rng), b = random_values(i, rng);
   const auto out = evaluate(g, {a, b})[0];
-  for (size_t k = 0; k < out.size(); ++k) EXPECT_EQ(out[k], static_cast<float>(a[k]) > b[k] ? static_cast<float>(a[k]) : b[k]);
+  for (size_t k = 0; k < out.size(); ++k)
+    EXPECT_EQ(out[k], static_cast<float>(a[k]) > b[k] ? static_cast<float>(a[k]) : b[k]);
   check_bits(g);
 }
 
@@ -237,13 +250,18 @@ TEST(Fuse, RandomGraphs) {
     const std::vector<Shape> shapes = {{a0, a1, a2}, {a0, a1, a2}, {1, a1, 1}, {a2}, {}, {a0, 1, a2}};
     Graph g;
     std::vector<Value> pool;
-    for (size_t i = 0; i < shapes.size(); ++i) g.inputs.push_back(in(shapes[i], static_cast<int64_t>(i))), pool.push_back(g.inputs.back());
+    for (size_t i = 0; i < shapes.size(); ++i)
+      g.inputs.push_back(in(shapes[i], static_cast<int64_t>(i))), pool.push_back(g.inputs.back());
     for (int k = 0; k < 30; ++k) {
       const Value a = pool[pick(pool.size())], b = pool[pick(pool.size())];
       Value r;
       switch (pick(8)) {
-        case 0: r = call("tanh", {a}); break;
-        case 1: case 2: case 3: {
+        case 0:
+          r = call("tanh", {a});
+          break;
+        case 1:
+        case 2:
+        case 3: {
           try {
             r = pick(2) ? add(a, b) : mul(a, b);
           } catch (const Error&) {
@@ -251,7 +269,8 @@ TEST(Fuse, RandomGraphs) {
           }
           break;
         }
-        case 4: case 5: {
+        case 4:
+        case 5: {
           if (a.rank() == 0) continue;
           Ints axes;
           for (int64_t d = 0; d < a.rank(); ++d)
@@ -265,7 +284,8 @@ TEST(Fuse, RandomGraphs) {
           r = call("transpose", {a}, {{"perm", Ints{1, 0}}});
           break;
         }
-        default: r = call("where", {call("greater_than", {a, a}), a, a});
+        default:
+          r = call("where", {call("greater_than", {a, a}), a, a});
       }
       pool.push_back(r);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A closed graph run node by node or group by group with the element-wise tile reference and the rows' own host loops:
-// the yardstick of fusion and pass tests. Layout of values is a parameter, as the plan's layouts are.
+// A closed graph run node by node or group by group with the element-wise tile reference and the rows' own
+// host loops: the yardstick of fusion and pass tests. Layout of values is a parameter, as the plan's layouts
+// are.
 #pragma once
 #include <map>
 #include <memory>
@@ -8,8 +9,8 @@
 
 #include "cpu/tile_kernel.h"
 #include "ops/op.h"
-#include "tile_reference.h"
 #include "tile/fuse.h"
+#include "tile_reference.h"
 
 namespace yuloh::testing {
 
@@ -32,7 +33,8 @@ struct HostTensor {
  private:
   char* at(int64_t k) const {
     int64_t p = offset;
-    for (int d = static_cast<int>(type.shape.size()) - 1; d >= 0; --d) p += k % type.shape[d] * strides[d], k /= type.shape[d];
+    for (int d = static_cast<int>(type.shape.size()) - 1; d >= 0; --d)
+      p += k % type.shape[d] * strides[d], k /= type.shape[d];
     return bytes->data() + p * static_cast<int64_t>(dtype_size(type.dtype));
   }
 };
@@ -60,7 +62,8 @@ class GraphRun {
       if (values_.count({graph_.inputs[i].node.get(), 0})) tensor(graph_.inputs[i]).fill(inputs[i]);
     size_t next = 0;
     for (size_t i = 0; i < order_.size(); ++i) {
-      if (order_[i]->kind == Node::Kind::kOp && !is_tile_node(*order_[i]) && !order_[i]->op->view) run_host(*order_[i]);
+      if (order_[i]->kind == Node::Kind::kOp && !is_tile_node(*order_[i]) && !order_[i]->op->view)
+        run_host(*order_[i]);
       while (next < groups.size() && groups[next].position == i) run_group(groups[next++]);
     }
     if (next != groups.size()) fail(ErrorKind::kRuntime, "a group has no place to run");
@@ -83,7 +86,11 @@ class GraphRun {
   void allocate(Node& n) {
     for (uint32_t k = 0; k < n.outputs.size(); ++k) {
       const TensorType& t = n.outputs[k].type;
-      HostTensor h{t, options_.channels_last && t.shape.size() >= 3 ? channels_last_strides(t.shape) : row_major_strides(t.shape), {}, 0};
+      HostTensor h{t,
+                   options_.channels_last && t.shape.size() >= 3 ? channels_last_strides(t.shape)
+                                                                 : row_major_strides(t.shape),
+                   {},
+                   0};
       if (n.kind == Node::Kind::kOp && n.op->view) {
         HostTensor& base = tensor(n.inputs[0]);
         Ints strides;
@@ -94,7 +101,8 @@ class GraphRun {
           fail(ErrorKind::kNotImplemented, "graph reference: ", n.op->name, " needs a copy");
         }
       } else {
-        h.bytes = std::make_shared<std::vector<char>>(static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype) + 8);
+        h.bytes = std::make_shared<std::vector<char>>(
+            static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype) + 8);
       }
       values_[{&n, k}] = std::move(h);
     }
@@ -120,7 +128,8 @@ class GraphRun {
     std::vector<HostTensor> made;
     for (auto& o : n.outputs) {
       made.push_back({o.type, row_major_strides(o.type.shape),
-                      std::make_shared<std::vector<char>>(static_cast<size_t>(numel(o.type.shape)) * dtype_size(o.type.dtype) + 8)});
+                      std::make_shared<std::vector<char>>(
+                          static_cast<size_t>(numel(o.type.shape)) * dtype_size(o.type.dtype) + 8)});
       out.push_back({made.back().data(), o.type.dtype, o.type.shape, made.back().strides});
     }
     const Call c(n);
@@ -135,7 +144,9 @@ class GraphRun {
   std::map<Key, HostTensor> values_;
 };
 
-inline std::vector<std::vector<double>> evaluate(const Graph& g, const std::vector<std::vector<double>>& inputs, RunOptions o = {}) {
+inline std::vector<std::vector<double>> evaluate(const Graph& g,
+                                                 const std::vector<std::vector<double>>& inputs,
+                                                 RunOptions o = {}) {
   return GraphRun(g, o).run(inputs);
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes: every rewrite rule on its samples (types, values with 0, inf and NaN, cost, fires), expansion, CSE, identities,
-// and the time a training-step-sized graph takes.
+// Passes: every rewrite rule on its samples (types, values with 0, inf and NaN, cost, fires), expansion, CSE,
+// identities, and the time a training-step-sized graph takes.
+#include "passes/passes.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cmath>
 #include <random>
 
-#include "passes/passes.h"
-#include "passes/pattern.h"
 #include "graph_reference.h"
+#include "passes/pattern.h"
 
 namespace yuloh::testing {
 namespace {
@@ -33,7 +34,8 @@ std::vector<double> tricky_values(const Value& v, bool fast_math, std::mt19937& 
   std::vector<double> r(numel(v.shape()));
   for (double& x : r) {
     x = fast_math ? std::fabs(d(rng)) + 0.1 : rng() % 3 ? d(rng) : special[rng() % std::size(special)];
-    if (is_integral(v.dtype())) x = v.dtype() == DType::kBool ? static_cast<double>(rng() & 1) : static_cast<double>(rng() % 100) - 50;
+    if (is_integral(v.dtype()))
+      x = v.dtype() == DType::kBool ? static_cast<double>(rng() & 1) : static_cast<double>(rng() % 100) - 50;
   }
   return r;
 }
@@ -58,7 +60,8 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
       for (auto& [name, type] : s.values) {
         if (std::find(s.zeros.begin(), s.zeros.end(), name) != s.zeros.end()) {
           const Ints shape(type.shape.begin(), type.shape.end());
-          b.values.emplace_back(name, call("full", {}, {{"shape", shape}, {"value", 0.0}, {"dtype", type.dtype}}));
+          b.values.emplace_back(name,
+                                call("full", {}, {{"shape", shape}, {"value", 0.0}, {"dtype", type.dtype}}));
           continue;
         }
         g.inputs.push_back(make_input(type, static_cast<int64_t>(g.inputs.size())));
@@ -70,7 +73,9 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
       PassOptions o;
       o.fast_math = r.fast_math;
       o.explain = &log;
-      o.keep_named = [&](const Node& n) { return r.to->kind == Pattern::Kind::kOp && n.op->name == r.to->name; };
+      o.keep_named = [&](const Node& n) {
+        return r.to->kind == Pattern::Kind::kOp && n.op->name == r.to->name;
+      };
       const Graph after = run_passes(g, o);
       bool fired = false;
       for (const std::string& line : log) fired |= line.rfind(std::string(r.name) + ":", 0) == 0;
@@ -83,7 +88,8 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
         std::vector<std::vector<double>> inputs;
         for (const Value& v : g.inputs) inputs.push_back(tricky_values(v, r.fast_math, rng));
         const auto want = value_of(g, inputs)[0], have = value_of(after, inputs)[0];
-        for (size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(agree(want[k], have[k])) << r.name << ": " << want[k] << " became " << have[k];
+        for (size_t k = 0; k < want.size(); ++k)
+          EXPECT_TRUE(agree(want[k], have[k])) << r.name << ": " << want[k] << " became " << have[k];
       }
     }
   }
@@ -99,7 +105,9 @@ TEST(Rules, NamesAreUnique) {
 TEST(Rules, SoftmaxOfTwoAxesOrOtherAxisDoesNotMatch) {
   NoGrad guard;
   const Value x = in({3, 3}, 0);
-  auto keep = [](const char* name, const Value& v, Ints axes) { return call(name, {v}, {{"axis", axes}, {"keepdim", true}}); };
+  auto keep = [](const char* name, const Value& v, Ints axes) {
+    return call(name, {v}, {{"axis", axes}, {"keepdim", true}});
+  };
   const Value e = call("exp", {call("subtract", {x, keep("max", x, {0})})});
   const Graph g{{x}, {call("divide", {e, keep("sum", e, {1})})}};
   PassOptions o;
@@ -135,7 +143,8 @@ TEST(Passes, CompositesExpandUnlessKept) {
 TEST(Passes, IdentitiesVanish) {
   NoGrad guard;
   const Value x = in({4, 5}, 0), b = in({5}, 1);
-  const Value same = call("view_as_shape", {call("view_as_shape", {x}, {{"shape", Ints{20}}})}, {{"shape", Ints{4, 5}}});
+  const Value same =
+      call("view_as_shape", {call("view_as_shape", {x}, {{"shape", Ints{20}}})}, {{"shape", Ints{4, 5}}});
   const Value cast = call("cast", {same}, {{"dtype", DType::kFloat32}});
   EXPECT_EQ(run_passes({{x}, {cast}}, {}).outputs[0], x);
   const Value wide = call("broadcast_to", {b}, {{"shape", Ints{4, 5}}});
@@ -170,7 +179,8 @@ Graph step_sized_graph() {
     const Value v = call("mean", {call("square", {d})}, {{"axis", Ints{0, 2, 3}}, {"keepdim", true}});
     const Value y = call("multiply", {call("multiply", {d, call("rsqrt", {v})}), w});
     const Value r = call("relu", {call("add", {y, h})});
-    h = call("view_as_shape", {call("view_as_shape", {r}, {{"shape", Ints{8, 256}}})}, {{"shape", Ints{8, 16, 4, 4}}});
+    h = call("view_as_shape", {call("view_as_shape", {r}, {{"shape", Ints{8, 256}}})},
+             {{"shape", Ints{8, 16, 4, 4}}});
     if (layer % 3 == 0) h = call("softmax", {h}, {{"axis", -1}});
   }
   g.outputs = {h};
@@ -201,7 +211,8 @@ TEST(Passes, StepSizedGraphIsQuick) {
     best = std::min(best, ms(t1 - t0)), best_fuse = std::min(best_fuse, ms(t3 - t2));
     nodes = order.size(), groups = list.size();
   }
-  std::printf("passes %.1f ms, fuse and lower %.1f ms: %zu nodes, %zu groups\n", best, best_fuse, nodes, groups);
+  std::printf("passes %.1f ms, fuse and lower %.1f ms: %zu nodes, %zu groups\n", best, best_fuse, nodes,
+              groups);
   EXPECT_LT(best, 100);  // generous: a debug or sanitizer build on a busy machine
   EXPECT_LT(best_fuse, 200);
 }
