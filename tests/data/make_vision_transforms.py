@@ -70,6 +70,8 @@ def cases(T):
         ("random_vflip", both, T.RandomVerticalFlip(0.8)),
         ("color_jitter", pil, T.ColorJitter(0.4, 0.4, 0.4, 0.4)),
         ("random_rotation", ("rgb",), T.RandomRotation(40)),
+        ("random_erasing", ("rgb", "tensor"), T.RandomErasing(1.0)),
+        ("random_perspective", pil, T.RandomPerspective(1.0)),
         ("random_affine", ("rgb",), T.RandomAffine(30, (0.2, 0.2), (0.5, 1.5), 10)),
     ]
 

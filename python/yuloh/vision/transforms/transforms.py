@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transforms: image operations as objects, most of them random, put in a row by Compose.
 
-Random draws come from Python's ``random`` (and NumPy's global stream for RandomErasing's noise), which data
-workers seed per worker and epoch.
+Random draws come from Python's ``random`` and NumPy's global stream, in Paddle's order; data workers seed
+both per worker and epoch.
 """
 
 from __future__ import annotations
@@ -519,14 +519,19 @@ class RandomPerspective(BaseTransform):
         if random.random() >= self.prob:
             return None
         width, height = size_of(inputs[0], "RandomPerspective")
-        far_x = int(self.distortion_scale * (width // 2)) + 1
-        far_y = int(self.distortion_scale * (height // 2)) + 1
+        reach_x = int(self.distortion_scale * (width // 2))
+        reach_y = int(self.distortion_scale * (height // 2))
         start = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
         end = []
         for x, y in start:
-            dx, dy = random.randrange(far_x), random.randrange(far_y)
-            end.append([x + dx if x == 0 else x - dx, y + dy if y == 0 else y - dy])
+            end.append([self._draw(x, reach_x, width), self._draw(y, reach_y, height)])
         return start, end
+
+    @staticmethod
+    def _draw(corner: int, reach: int, size: int) -> int:
+        if corner == 0:
+            return int(random.uniform(0, reach + 1))
+        return int(random.uniform(size - reach - 1, size))
 
     def _apply_image(self, img: Any) -> Any:
         if self.params is None:
@@ -579,12 +584,12 @@ class RandomErasing(BaseTransform):
         width, height = size_of(img, "RandomErasing")
         channels = channels_of(img, "RandomErasing")
         for _ in range(10):
-            target = random.uniform(*self.scale) * width * height
-            ratio = math.exp(random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
+            target = np.random.uniform(*self.scale) * width * height
+            ratio = math.exp(np.random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
             h, w = int(round(math.sqrt(target * ratio))), int(round(math.sqrt(target / ratio)))
             if h < height and w < width:
-                top = random.randint(0, height - h)
-                left = random.randint(0, width - w)
+                top = int(np.random.randint(0, height - h + 1))
+                left = int(np.random.randint(0, width - w + 1))
                 return top, left, h, w, self._value_for(img, channels, h, w)
         return None
 
