@@ -134,7 +134,7 @@ class Runner:
                 extras = 0.0 if whole else 0.2 * bool(self.settings.sweep) + 0.1 * bool(self.settings.loader)
                 left = end - self.budget.elapsed()
                 until = end if math.isinf(end) else end - extras * left
-                self._rounds(record, alive, until)
+                self._rounds(record, alive, until, end)
                 if not whole:
                     self._extras(workload, record, alive, batch, str(weights), end)
         finally:
@@ -202,8 +202,8 @@ class Runner:
         for i, arm in enumerate(arms):
             self.progress.phase(f"{workload.title}: calibrating {arm.label}")
             self.progress.advance(0.3 * i / len(arms))
-            # calibration may use half of the time that is left, shared by the arms that still wait
-            allowance = (end - self.budget.elapsed()) * 0.5 / (len(arms) - i)
+            # calibration may use a part of the time that is left, shared by the arms that still wait
+            allowance = (end - self.budget.elapsed()) * 0.35 / (len(arms) - i)
             begin = self.budget.elapsed()
             try:
                 if not self.budget.allows(5):
@@ -256,7 +256,8 @@ class Runner:
         return same
 
     # -- rounds ----------------------------------------------------------------------------------------
-    def _rounds(self, record, arms: List[Arm], until: float) -> None:
+    def _rounds(self, record, arms: List[Arm], until: float, end: float) -> None:
+        """Rounds until every comparison is decided; before the first look the extras' time may be used too."""
         self.watch = Watch()
         looks = [n for n, _ in statistics.LOOKS if n <= self.settings.max_rounds] or [
             self.settings.max_rounds
@@ -264,7 +265,9 @@ class Runner:
         active = list(arms)
         for number, order in enumerate(statistics.orders(len(arms), looks[-1], self.settings.seed)):
             cost = sum(2 * a.block_steps * a.step_s * 1.1 for a in active)
-            if self.budget.elapsed() + cost > until or not self.budget.allows(cost):
+            if self.budget.elapsed() + cost > (
+                until if number >= looks[0] else end
+            ) or not self.budget.allows(cost):
                 record["ended"] = "budget"
                 return
             flags = self.watch.round_flags()
