@@ -166,6 +166,14 @@ def test_order_and_values_with_workers(shared, persistent):
     assert shared_files() <= before
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_large_orders_and_large_batches_do_not_block_each_other(shared):
+    loader = io.DataLoader(
+        Rows(float, 600000), batch_size=100000, num_workers=2, use_shared_memory=shared, prefetch_factor=3
+    )
+    assert [b.numpy()[-1] for b in loader] == [99999.0 + 100000 * i for i in range(6)]
+
+
 def test_batches_survive_their_slot():
     kept = list(io.DataLoader(Rows(lambda i: np.full(5000, i, "float32"), 64), batch_size=4, num_workers=2))
     assert [int(b.numpy()[0, 0]) for b in kept] == list(range(0, 64, 4))

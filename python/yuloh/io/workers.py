@@ -9,7 +9,10 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import select
 import signal
+import socket
+import struct
 import time
 import warnings
 import weakref
@@ -21,9 +24,7 @@ from . import _runtime, collate, shared, worker
 from .dataloader import DataLoader, warn_duplicates
 
 _POLL_SECONDS = 0.5  # how often a silent worker's life is checked
-_open_conns: "weakref.WeakSet" = (
-    weakref.WeakSet()
-)  # parent's ends of every living loader, closed in new workers
+_open_ends: "weakref.WeakSet" = weakref.WeakSet()  # of every living worker; new workers close them
 
 
 @dataclass
@@ -62,14 +63,47 @@ class _RawText(str):
 class _Worker:
     """One worker as the parent sees it."""
 
-    def __init__(self, process: Any, conn: Any) -> None:
-        self.process = process
+    def __init__(self, conn: Any) -> None:
+        self.process: Any = None
         self.conn = conn
         self.slots: dict = {}
         self.freed: list = []
+        self.inbox: deque = deque()  # messages read while something was being sent
+        self._socket = socket.socket(fileno=os.dup(conn.fileno()))
+
+    def close(self) -> None:
+        self.conn.close()
+        self._socket.close()
+
+    def send(self, message: Any) -> None:
+        """Send without ever waiting for a worker that itself waits for us to read: read in the meantime.
+
+        A worker that has died is noticed when its batch is due.
+        """
+        data = pickle.dumps(message, protocol=5)
+        rest = memoryview(struct.pack("!i", len(data)) + data)  # the frame that recv_bytes expects
+        ready = select.poll()
+        ready.register(self._socket, select.POLLIN | select.POLLOUT)
+        try:
+            while rest:
+                try:
+                    rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+                except BlockingIOError:
+                    if any(events & select.POLLIN for _, events in ready.poll()):
+                        self.inbox.append(self._read())
+        except (BrokenPipeError, ConnectionResetError, EOFError):
+            pass
+
+    def ready(self, seconds: float) -> bool:
+        """Whether a message is there within `seconds`."""
+        return bool(self.inbox) or self.conn.poll(seconds)
 
     def receive(self) -> tuple:
-        """The next message that is not about memory; (EOFError when the worker is gone)."""
+        """The next message (EOFError when the worker is gone)."""
+        return self.inbox.popleft() if self.inbox else self._read()
+
+    def _read(self) -> tuple:
+        """The next message that is not about memory."""
         while True:
             message = pickle.loads(self.conn.recv_bytes())
             if message[0] != worker.NEW_SLOT:
@@ -122,10 +156,11 @@ class Pool:
 
     def _start(self, context: Any, worker_id: int, spec: Spec) -> _Worker:
         mine, theirs = context.Pipe(duplex=True)
-        _open_conns.add(mine)
+        one = _Worker(mine)
+        _open_ends.add(one)
         process = context.Process(
             target=worker.worker_main,
-            args=(worker_id, spec, theirs, list(_open_conns), self.progress),
+            args=(worker_id, spec, theirs, list(_open_ends), self.progress),
             name=f"yuloh-data-{worker_id}",
             daemon=True,
         )
@@ -134,14 +169,14 @@ class Pool:
             warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
             process.start()
         theirs.close()
-        return _Worker(process, mine)
+        one.process = process
+        return one
 
     def begin_epoch(self) -> None:
         self.epoch += 1
         seed = _runtime.draw_base_seed()
-        message = pickle.dumps(("epoch", seed))
         for one in self.workers:
-            one.conn.send_bytes(message)
+            one.send(("epoch", seed))
 
     def close(self) -> None:
         self._finalizer()
@@ -156,7 +191,7 @@ def _stop_workers(workers: list, owner_pid: int) -> None:
     if os.getpid() != owner_pid:
         return
     for one in workers:
-        one.conn.close()
+        one.close()
     deadline = time.monotonic() + 1.0
     for one in workers:
         one.process.join(max(0.0, deadline - time.monotonic()))
@@ -231,10 +266,7 @@ class WorkerIterator:
         self._active.rotate(-1)
         one = self._pool.workers[worker_id]
         freed, one.freed = one.freed, []
-        try:
-            one.conn.send_bytes(pickle.dumps((number, indices, freed), protocol=5))
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it has died; said when its batch is due
+        one.send((number, indices, freed))
         self._asked[number] = (worker_id, indices)
         self._order.append(number)
 
@@ -273,7 +305,7 @@ class WorkerIterator:
         deadline = time.monotonic() + timeout if timeout else None
         while True:
             try:
-                while not one.conn.poll(_POLL_SECONDS if deadline is None else min(_POLL_SECONDS, timeout)):
+                while not one.ready(_POLL_SECONDS if deadline is None else min(_POLL_SECONDS, timeout)):
                     self._check_alive()
                     if deadline is not None and time.monotonic() > deadline:
                         self._timed_out(worker_id)
