@@ -96,22 +96,22 @@ def arms(record):
 
 
 def test_faster_contender_is_found_and_everything_is_on_disk(make, script, tmp_path):
-    record = run([make("old", 0.006), make("new", 0.004)], script, tmp_path / "out")
+    record = run([make("old", 0.03), make("new", 0.01)], script, tmp_path / "out")
     assert record["status"] == "complete" and load(tmp_path / "out") == json.loads(json.dumps(record))
     (comparison,) = record["workloads"][0]["comparisons"]
     assert (comparison["arm"], comparison["base"], comparison["verdict"]) == ("new", "old", "faster")
-    assert comparison["low"] < 1.5 < comparison["high"] or abs(comparison["speedup"] - 1.5) < 0.1
+    assert 1.5 < comparison["speedup"] < 4.5
     new = arms(record)["new"]
     assert len(new["blocks"]) == 2 * len(record["workloads"][0]["rounds"]) >= 16
-    assert all(b["seconds"] > 0 and b["steps"] > 10 for b in new["blocks"])
+    assert all(b["seconds"] > 0 and b["steps"] > 2 for b in new["blocks"])
     assert new["losses"][0] == pytest.approx(4.6, rel=0.02) and new["losses"][0] > new["losses"][50]
-    assert new["summary"]["step_s"]["median"] == pytest.approx(0.004, rel=0.2)
+    assert new["summary"]["step_s"]["median"] == pytest.approx(0.01, rel=0.5)
     assert 0 <= new["summary"]["cpus_used"] < 1.2 and new["summary"]["peak_mb"] > 5
     assert new["launches"][0]["first_step_s"] > 0 and new["version"] == "source"
 
 
 def test_rounds_are_interleaved_and_mirrored(make, script, tmp_path):
-    record = run([make("a", 0.002), make("b", 0.004)], script, tmp_path / "out", seed=3)
+    record = run([make("a", 0.002), make("b", 0.01)], script, tmp_path / "out", seed=3)
     blocks = sorted(
         (b["round"], b["position"], name) for name, a in arms(record).items() for b in a["blocks"]
     )
@@ -131,8 +131,8 @@ def test_absent_python_is_one_line_and_the_rest_goes_on(make, script, tmp_path):
 
 
 def test_crashing_script_keeps_the_others(make, script, tmp_path):
-    bad = make("bad", fail_at=300, fail="raise ValueError('wrong shape, got [3]')")
-    record = run([make("good", 0.004), make("slow", 0.006), bad], script, tmp_path / "out")
+    bad = make("bad", fail_at=150, fail="raise ValueError('wrong shape, got [3]')")
+    record = run([make("good", 0.01), make("slow", 0.03), bad], script, tmp_path / "out")
     (line,) = record["errors"]
     assert line.startswith("bad: the script failed at ") and "ValueError: wrong shape, got [3]" in line
     assert arms(record)["bad"]["error"] == line and arms(record)["slow"]["blocks"]
@@ -140,8 +140,8 @@ def test_crashing_script_keeps_the_others(make, script, tmp_path):
 
 
 def test_killed_worker_is_named(make, script, tmp_path):
-    bad = make("bad", fail_at=300, fail="os.kill(os.getpid(), 9)")
-    record = run([make("good", 0.004), make("slow", 0.006), bad], script, tmp_path / "out")
+    bad = make("bad", fail_at=150, fail="os.kill(os.getpid(), 9)")
+    record = run([make("good", 0.01), make("slow", 0.03), bad], script, tmp_path / "out")
     (line,) = record["errors"]
     assert line.startswith("bad: the worker was killed by SIGKILL (out of memory?)")
     assert record["status"] == "complete" and len(arms(record)["good"]["blocks"]) >= 16
@@ -154,7 +154,7 @@ def test_worker_that_exits_is_named(make, script, tmp_path):
 
 def test_base_that_breaks_is_replaced(make, script, tmp_path):
     bad = make("bad", fail_at=150, fail="raise RuntimeError('late')")
-    record = run([bad, make("a", 0.004), make("b", 0.006)], script, tmp_path / "out")
+    record = run([bad, make("a", 0.01), make("b", 0.03)], script, tmp_path / "out")
     assert arms(record)["bad"]["blocks"] and "late" in arms(record)["bad"]["error"]
     assert record["workloads"][0]["base"] == "a"
     assert {c["arm"]: c["verdict"] for c in record["workloads"][0]["comparisons"]}["b"] == "slower"
@@ -190,7 +190,7 @@ def test_another_model_or_another_loss_is_not_compared(make, script, tmp_path):
 
 def test_time_limit_is_kept_with_partial_results(make, script, tmp_path):
     begin = time.monotonic()
-    record = run([make("a", 0.004), make("b", 0.004)], script, tmp_path / "out", max_time=8)
+    record = run([make("a", 0.01), make("b", 0.01)], script, tmp_path / "out", max_time=8)
     assert time.monotonic() - begin < 12
     assert record["status"] == "budget" and record["workloads"][0]["ended"] == "budget"
     assert arms(record)["a"]["blocks"] and record["budget"]["elapsed_s"] <= 10
@@ -202,13 +202,13 @@ def test_full_disk_is_said_once_and_nothing_is_lost(make, script, tmp_path, monk
 
     monkeypatch.setattr(results_module, "write_atomically", full)
     said = []
-    record = run([make("a", 0.004), make("b", 0.006)], script, tmp_path / "out", said=said)
+    record = run([make("a", 0.01), make("b", 0.03)], script, tmp_path / "out", said=said)
     assert len([s for s in said if "No space left on device" in s]) == 1
     assert record["workloads"][0]["comparisons"][0]["verdict"] == "slower"
 
 
 def test_interrupt_keeps_what_was_measured_and_leaves_no_process(make, script, tmp_path):
-    specs = " ".join([make("a", 0.004), make("b", 0.004)])
+    specs = " ".join([make("a", 0.01), make("b", 0.01)])
     out = tmp_path / "out"
     process = subprocess.Popen(
         [

@@ -36,7 +36,7 @@ def fields(value):
 
 @pytest.mark.skipif(not DOCUMENT.exists(), reason="installed without the documents")
 def test_every_field_is_documented(make, script, tmp_path):  # noqa: F811
-    record = run([make("a", 0.004), make("b", 0.006), "gone=/none"], script, tmp_path / "out", max_rounds=8)
+    record = run([make("a", 0.01), make("b", 0.03), "gone=/none"], script, tmp_path / "out", max_rounds=8)
     known = set(re.findall(r"`(\w+)(?:\[\])?`", DOCUMENT.read_text()))
     assert set(fields(record)) - known == set()
     assert arms(record)["a"]["blocks"]
