@@ -32,14 +32,9 @@ Values scalar_node_gradient(const Node& n, const Value& g) {
   return r;
 }
 
-struct State {
-  Values g;  // cotangents of the node's outputs so far
-};
-
-class Walk {
+class Walk final : InFlight {
  public:
-  explicit Walk(const BackwardRequest& r) : req_(r) { modes_saved_ = modes().grad, modes().grad = r.create_graph; }
-  ~Walk() { modes().grad = modes_saved_; }
+  explicit Walk(const BackwardRequest& r) : req_(r), mode_(r.create_graph) {}
 
   BackwardResult run() {
     res_.wanted.resize(req_.wanted.size());
@@ -72,20 +67,19 @@ class Walk {
   void add(const Value& v, const Value& g) {
     auto [it, fresh] = state_.try_emplace(v.node.get());
     if (fresh) {
-      it->second.g.resize(v.node->outputs.size());
+      it->second.resize(v.node->outputs.size());
       heap_.push({v.node});
     }
-    Value& slot = it->second.g[v.index];
+    Value& slot = it->second[v.index];
     slot = slot ? call("add", {slot, g}) : g;
   }
 
   void visit(const Ref<Node>& n) {
-    auto it = state_.find(n.get());
-    Values g = std::move(it->second.g);
-    if (n->extra)
-      for (auto& [index, hook] : n->extra->hooks)
-        if (g[index])
-          if (Value h = (*hook)(g[index])) g[index] = h;
+    const auto it = state_.find(n.get());
+    now_ = std::move(it->second);
+    state_.erase(it);
+    if (n->extra && !n->extra->hooks.empty()) run_hooks(*n);
+    const Values& g = now_;
     for (size_t i = 0; i < req_.wanted.size(); ++i)
       if (req_.wanted[i].node == n) res_.wanted[i] = g[req_.wanted[i].index];
     if (n->extra && n->extra->leaf) {
@@ -104,6 +98,23 @@ class Walk {
     visited_.push_back(n);
   }
 
+  void run_hooks(const Node& n) {
+    const auto hooks = n.extra->hooks;  // a hook may remove itself
+    for (const auto& [index, hook] : hooks) {
+      if (!now_[index]) continue;
+      const Value h = (*hook)(now_[index]);
+      if (h && !(h.shape() == now_[index].shape()))
+        value_error("backward: a gradient hook changed the shape, got ", h.shape(), "; expected ", now_[index].shape(), ".");
+      if (h) now_[index] = h;
+    }
+  }
+  void collect(std::vector<Value>* out) const override {
+    for (const auto& [node, g] : state_) out->insert(out->end(), g.begin(), g.end());
+    out->insert(out->end(), now_.begin(), now_.end());
+    for (const auto& [leaf, g] : res_.leaves) out->push_back(g);
+    out->insert(out->end(), res_.wanted.begin(), res_.wanted.end());
+  }
+
   void release() {
     for (const Ref<Node>& n : visited_) {
       n->released = true;
@@ -113,8 +124,9 @@ class Walk {
 
   const BackwardRequest& req_;
   BackwardResult res_;
-  bool modes_saved_;
-  std::unordered_map<Node*, State> state_;
+  GradMode mode_;
+  std::unordered_map<Node*, Values> state_;  // cotangents of the outputs of nodes that are still to be visited
+  Values now_;                               // of the node being visited
   std::priority_queue<ById> heap_;
   std::vector<Ref<Node>> visited_;
 };

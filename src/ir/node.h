@@ -71,7 +71,7 @@ class Node : public RefCounted {
   bool executed = false;  // its kernel ran; never runs again
   const OpDef* op = nullptr;
   uint64_t id = 0;  // creation order, process-wide: inputs always have smaller ids
-  uint32_t mark = 0, slot = 0;  // scratch of one walk under the owner's lock (see Walk in graph.h)
+  uint32_t mark = 0, slot = 0;  // scratch of one walk: run/flush.cpp under its lock, plan/ on its own copy
   SourcePos pos;
   SmallVec<Value, 3> inputs;
   Attrs attrs;  // kScalar: the value's bits in attrs[0] (double or int64 by dtype), not hashed; kInput: its number
@@ -96,17 +96,42 @@ Value make_input(const TensorType& t, int64_t number);  // placeholder inside a 
 double scalar_as_double(const Node& n);
 uint64_t next_node_id();
 
+// Values that C++ code below a user's callback (a gradient hook) still needs: a flush inside it keeps them.
+class InFlight {
+ public:
+  virtual void collect(std::vector<Value>* out) const = 0;
+  InFlight* outer() const { return outer_; }
+
+ protected:
+  InFlight();
+  ~InFlight();
+
+ private:
+  InFlight* outer_;
+};
+
 // The modes that decide semantics (Paddle's own), one object per thread.
 struct Modes {
   bool grad = true;
   SourcePos pos;
+  InFlight* in_flight = nullptr;  // innermost
 };
 Modes& modes();
+inline InFlight::InFlight() : outer_(modes().in_flight) { modes().in_flight = this; }
+inline InFlight::~InFlight() { modes().in_flight = outer_; }
 
-struct NoGrad {  // scope guard
-  bool saved = modes().grad;
-  NoGrad() { modes().grad = false; }
-  ~NoGrad() { modes().grad = saved; }
+class GradMode {  // scope guard
+ public:
+  explicit GradMode(bool on) : saved_(modes().grad) { modes().grad = on; }
+  ~GradMode() { modes().grad = saved_; }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool saved_;
+};
+struct NoGrad : GradMode {
+  NoGrad() : GradMode(false) {}
 };
 
 // A closed graph: placeholders in, values out. What passes take and return, and what regions own.

@@ -110,7 +110,7 @@ int64_t as_int(PyObject* o, std::string_view what) {
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
     if (numel(t.type().shape) != 1) type_error(what, ": expected one integer, got a Tensor of shape ", t.type().shape, ".");
-    const Ref<Buffer> b = materialise(t);
+    const Ref<Buffer> b = t.materialise();
     return load_int(b->data(), t.type().dtype);
   }
   const Obj i(PyNumber_Index(o));
@@ -130,7 +130,7 @@ double as_double(PyObject* o, std::string_view what) {
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
     if (numel(t.type().shape) != 1) type_error(what, ": expected one number, got a Tensor of shape ", t.type().shape, ".");
-    const Ref<Buffer> b = materialise(t);
+    const Ref<Buffer> b = t.materialise();
     return load_double(b->data(), t.type().dtype);
   }
   const double d = PyFloat_AsDouble(o);
@@ -146,7 +146,7 @@ Shape as_shape(PyObject* o, std::string_view what) {
     Tensor& t = tensor_of(o);
     const TensorType type = t.type();
     if (type.shape.size() > 1) type_error(what, ": expected a 1-D Tensor, got shape ", type.shape, ".");
-    const Ref<Buffer> b = materialise(t);
+    const Ref<Buffer> b = t.materialise();
     for (int64_t i = 0; i < numel(type.shape); ++i)
       s.push_back(load_int(static_cast<char*>(b->data()) + i * dtype_size(type.dtype) * (type.shape.empty() ? 0 : b->strides[0]), type.dtype));
     return s;
@@ -182,24 +182,9 @@ Value value_from_buffer(PyObject* array, const DType* want) {
   return make_data(t, std::move(buf));
 }
 
-Ref<Buffer> materialise(Tensor& t) {
-  const Value v = t.value();
-  if (v.node->materialised(v.index)) return v.node->outputs[v.index].buffer;
-  PyThreadState* s = PyEval_SaveThread();
-  Ref<Buffer> b;
-  try {
-    b = t.materialise();
-  } catch (...) {
-    PyEval_RestoreThread(s);
-    throw;
-  }
-  PyEval_RestoreThread(s);
-  return b;
-}
-
 PyObject* to_numpy(Tensor& t) {
   const TensorType type = t.type();
-  const Ref<Buffer> b = materialise(t);
+  const Ref<Buffer> b = t.materialise();
   static PyObject* empty = nullptr;
   if (!empty) {
     const Obj np = Obj::check(PyImport_ImportModule("numpy"));

@@ -213,31 +213,19 @@ void bind_tensors(nb::module_& m) {
   }, nb::arg("inputs"), nb::arg("outputs"), nb::arg("backward"));
 }
 
-void without_gil(void (*f)()) {
-  call_guarded([&] {
-    PyThreadState* s = PyEval_SaveThread();
-    try {
-      f();
-    } catch (...) {
-      PyEval_RestoreThread(s);
-      throw;
-    }
-    PyEval_RestoreThread(s);
-    return Py_NewRef(Py_None);
-  });
+void guarded_call(void (*f)()) {
+  call_guarded([&] { return f(), Py_NewRef(Py_None); });
 }
 
 void bind_modes(nb::module_& m) {
-  m.def("run_pending", [] { without_gil([] { Context::current().flush(); }); }, "Runs what live tensors are waiting for.");
+  m.def("run_pending", [] { guarded_call([] { Context::current().flush(); }); }, "Runs what live tensors are waiting for.");
   m.def("close_step", [] { Context::current().step_closed = true; }, "optimizer.step() was recorded; it runs at the next trigger.");
   m.def("reopen_step", [] { return std::exchange(Context::current().step_closed, false); }, "What follows still belongs to the closed step; returns whether one was.");
   m.def("step_boundary", [] {
-    if (Context::current().step_closed) without_gil([] { Context::current().flush(); });
+    if (Context::current().step_closed) guarded_call([] { Context::current().flush(); });
   }, "The first op of a new step: runs a closed one.");
-  m.def("cut_point", [] { without_gil([] { Context::current().cut_point(); }); });
-  m.def("layer_exit", [] {
-    if (Context::current().over_limit()) without_gil([] { Context::current().flush(); });
-  });
+  m.def("cut_point", [] { guarded_call([] { Context::current().cut_point(); }); });
+  m.def("layer_exit", [] { guarded_call([] { Context::current().cut_point(); }); });
   m.def("grad_enabled", [] { return modes().grad; });
   m.def("set_grad_enabled", [](bool on) { modes().grad = on; });
   m.def("set_default_dtype", [](nb::handle h) {
@@ -356,4 +344,6 @@ NB_MODULE(_core, m) {
   bind_modes(m);
   bind_stats(m);
   set_poll(poll_signals);
+  set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
+                        [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});
 }

@@ -77,12 +77,10 @@ PyObject* to_numpy(Tensor& t);
 int64_t as_int(PyObject* o, std::string_view what);
 double as_double(PyObject* o, std::string_view what);
 Shape as_shape(PyObject* o, std::string_view what);
-Ref<Buffer> materialise(Tensor& t);              // releases the GIL while running
 
 // ---- recording ----
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant);
 bool capture_position();                         // modes().pos = the user's instruction; true: user code called us directly
-void flush_without_gil(Context& ctx);
 DType default_dtype();
 void set_default_dtype(DType t);
 struct Amp {

@@ -278,25 +278,13 @@ bool capture_position() {
   return direct;
 }
 
-void flush_without_gil(Context& ctx) {
-  PyThreadState* s = PyEval_SaveThread();
-  try {
-    ctx.flush();
-  } catch (...) {
-    PyEval_RestoreThread(s);
-    throw;
-  }
-  PyEval_RestoreThread(s);
-}
-
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant) {
   Arguments given;
   place_arguments(op, args, nargs, kwnames, &given);
   const bool from_user = capture_position();
   Context& ctx = Context::current();
   // A closed step runs at the first op after it; a full pending graph at the next op that user code itself calls.
-  if (ctx.step_closed) flush_without_gil(ctx);
-  else if (from_user && ctx.over_limit()) flush_without_gil(ctx);
+  if (ctx.step_closed || (from_user && ctx.over_limit())) ctx.flush();
   Values in;
   AttrEncoder enc;
   std::vector<char> promotable;
@@ -405,7 +393,7 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
   }
   if (flags().eager) {
     try {
-      flush_without_gil(ctx);
+      ctx.flush();
     } catch (...) {
       Py_XDECREF(result);
       throw;

@@ -162,7 +162,7 @@ PyObject* m_item_at(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     const TensorType type = t.type();
     int64_t count = numel(type.shape), flat = 0;
     if (n == 0 && count != 1) value_error("item: only a tensor of one element has a single value, got shape ", type.shape, ".");
-    const Ref<Buffer> b = materialise(t);
+    const Ref<Buffer> b = t.materialise();
     Ints index(type.shape.size(), 0);
     if (n == 1) flat = as_int(args[0], "item");
     if (n == 1) {
@@ -280,11 +280,11 @@ PyObject* m_remove_hook(PyObject* self, PyObject* id) {
   });
 }
 PyObject* m_data_ptr(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromVoidPtr(materialise(SELF)->data()); });
+  return guarded([&] { return PyLong_FromVoidPtr(SELF.materialise()->data()); });
 }
 PyObject* m_strides(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Ref<Buffer> b = materialise(SELF);
+    const Ref<Buffer> b = SELF.materialise();
     PyObject* l = PyList_New(b->strides.size());
     for (uint32_t i = 0; i < b->strides.size(); ++i) PyList_SET_ITEM(l, i, PyLong_FromLongLong(b->strides[i]));
     return l;

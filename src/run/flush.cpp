@@ -13,6 +13,7 @@
 namespace yuloh {
 
 const std::function<void()>& poll_function();
+const InterpreterLock& interpreter_lock();
 std::mutex& pending_list_mutex();
 
 namespace {
@@ -75,6 +76,20 @@ PlanCache& cache() {
 }
 }  // namespace
 
+namespace {
+class Unlocked {  // without the interpreter's lock
+ public:
+  Unlocked() : lock_(interpreter_lock()), token_(lock_.release ? lock_.release() : nullptr) {}
+  ~Unlocked() {
+    if (token_) lock_.acquire(token_);
+  }
+
+ private:
+  const InterpreterLock lock_;
+  void* const token_;
+};
+}  // namespace
+
 class Flush {
  public:
   explicit Flush(Context& c) : ctx_(c) {}
@@ -133,6 +148,12 @@ class Flush {
         all.push_back(c->value_);
         if (c->committed_) committed_.push_back(c->committed_);
       }
+    }
+    if (&ctx_ == &Context::current()) {
+      std::vector<Value> held;
+      for (const InFlight* f = modes().in_flight; f; f = f->outer()) f->collect(&held);
+      for (Value& v : held)
+        if (v) all.push_back(std::move(v));
     }
     if (want) {
       if (has_error(*want->node)) rethrow(*want->node);
@@ -428,6 +449,7 @@ class Flush {
 };
 
 void Context::flush(const Value* want) {
+  const Unlocked unlocked;  // before the mutex: whoever holds it may wait for the interpreter's lock
   std::lock_guard lock(g_exec_mu);
   step_closed = false;
   num_threads();  // the calling thread's team size, so that library kernels agree with ours
@@ -439,6 +461,7 @@ void Context::flush(const Value* want) {
 }
 
 void clear_plan_cache() {
+  const Unlocked unlocked;
   std::lock_guard lock(g_exec_mu);
   cache().clear();
 }

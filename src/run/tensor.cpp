@@ -8,6 +8,7 @@ namespace {
 std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
 bool is_pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
 std::function<void()> g_poll;
+InterpreterLock g_interpreter;
 std::string (*g_resolver)(const SourcePos&) = nullptr;
 }  // namespace
 
@@ -57,12 +58,8 @@ Value Tensor::raw() {
   if (!views_) return cell_->value();
   if (view_version_ == cell_->version()) return view_cache_;
   Value v = cell_->value();
-  if (mode_ == Mode::kStop) {
-    NoGrad guard;
-    for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
-  } else {
-    for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
-  }
+  const GradMode mode(mode_ != Mode::kStop);  // cached for the whole version: reading under no_grad must not cut it off
+  for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
   view_cache_ = v;
   view_version_ = cell_->version();
   return v;
@@ -218,15 +215,13 @@ void Tensor::backward(const Value& g, bool retain_graph) {
 
 void accumulate_backward(const BackwardRequest& r) {
   BackwardResult res = backward(r);
-  const bool saved = modes().grad;
-  modes().grad = r.create_graph;
+  const GradMode mode(r.create_graph);
   for (auto& [info, g] : res.leaves) {
     auto* t = static_cast<Tensor*>(info->owner);
     if (!t) continue;
     if (t->grad && !t->grad_is_zero) t->grad->assign(call("add", {t->grad->value(), g}));
     else t->grad = make_ref<Tensor>(g), t->grad_is_zero = false;
   }
-  modes().grad = saved;
   Context::current().cut_point();
 }
 
@@ -271,6 +266,8 @@ void Context::cut_point() {
 
 void set_poll(std::function<void()> f) { g_poll = std::move(f); }
 const std::function<void()>& poll_function() { return g_poll; }
+void set_interpreter_lock(InterpreterLock l) { g_interpreter = l; }
+const InterpreterLock& interpreter_lock() { return g_interpreter; }
 void set_position_resolver(std::string (*f)(const SourcePos&)) { g_resolver = f; }
 std::string describe_position(const SourcePos& p) { return g_resolver && p.code ? g_resolver(p) : std::string(); }
 std::mutex& pending_list_mutex() { return g_list_mu; }

@@ -103,7 +103,7 @@ RunStats& run_stats();
 class Context {
  public:
   static Context& current();
-  // Runs everything live handles reach (plus `want`, if given). Must be called without the GIL.
+  // Runs everything live handles reach (plus `want`, if given); gives the interpreter's lock up meanwhile.
   void flush(const Value* want = nullptr);
   bool has_pending();
   void note_bytes(int64_t b) { pending_bytes_ += b; }
@@ -120,6 +120,11 @@ class Context {
 
 // Set by the binding: called between kernels (Ctrl-C), and to describe a source position ("file:line").
 void set_poll(std::function<void()> f);
+struct InterpreterLock {
+  void* (*release)() = nullptr;       // null: this thread does not hold it
+  void (*acquire)(void*) = nullptr;
+};
+void set_interpreter_lock(InterpreterLock l);
 void set_position_resolver(std::string (*f)(const SourcePos&));
 std::string describe_position(const SourcePos& p);
 void clear_plan_cache();

@@ -431,3 +431,62 @@ def test_a_part_of_a_larger_storage_is_not_donated():
     tripled = tail * 3.0
     del tail
     np.testing.assert_array_equal(tripled.numpy(), (np.arange(1, n, dtype="float32") + 1) * 3)
+
+
+def test_a_hook_that_reads_leaves_the_rest_of_the_backward_whole():
+    def gradient(hook):
+        x = paddle.to_tensor(np.linspace(0.1, 1, 4, dtype="float32"), stop_gradient=False)
+        a, b = paddle.tanh(x), paddle.exp(x)
+        handle = a.register_hook(hook)
+        m = paddle.tanh(a) + paddle.sin(b)
+        (m * m * m).sum().backward()
+        handle.remove()
+        return x.grad.numpy()
+
+    seen = []
+    read = gradient(lambda g: seen.append(g.numpy()))
+    np.testing.assert_array_equal(read, gradient(lambda g: None))
+    assert len(seen) == 1
+
+
+def test_a_hook_may_remove_itself_but_not_change_the_shape():
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    handles = []
+    for _ in range(6):
+        handles.append(x.register_hook(lambda g: [h.remove() for h in handles] and None))
+    (x * 2).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 2])
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(ValueError, match="hook changed the shape"):
+        (x * 2).sum().backward()
+
+
+def test_reading_a_view_under_no_grad_does_not_cut_it_off():
+    w = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False)
+    h = w * 2
+    view = h[0:2]
+    h.add_(paddle.to_tensor([1.0, 1.0, 1.0]))
+    with paddle.no_grad():
+        view.numpy()
+    view.sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 2, 0])
+
+
+def test_threads_that_read_each_other_do_not_wait_for_each_other():
+    base = paddle.to_tensor(np.full((64, 64), 0.01, "float32"))
+    box = [base] * 3
+
+    def work(k):
+        for _ in range(40):
+            x = base
+            for _ in range(40):  # long enough for the poll between kernels
+                x = paddle.tanh(paddle.matmul(x, base))
+            box[k] = x
+            float((box[(k + 1) % 3] + x).sum())
+
+    threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(timeout=120)
+    assert not any(t.is_alive() for t in threads)
