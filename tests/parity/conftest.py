@@ -4,6 +4,7 @@
 ``YULOH_PARITY_MODULE=paddle`` makes every test here run against the real PaddlePaddle of the running interpreter;
 what compares with references must then pass with (almost) no deviation.
 """
+
 import os
 import sys
 

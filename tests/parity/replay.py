@@ -9,16 +9,17 @@ bit, at most a fraction of one update away from Paddle's free run. Adam's moment
 coarsely coded gradients with the float32 recurrence below. A gradient or update is kept as its norm and a few
 products with fixed Gaussian vectors; their root mean square measures the norm of a difference.
 """
+
 import zlib
 
 import numpy as np
 
-K_PRODUCTS = 4           # Gaussian products kept for each tensor
+K_PRODUCTS = 4  # Gaussian products kept for each tensor
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 # How finely each kind of value is coded: levels below a tensor's largest element, as parts of it; smaller is 0.
 LEVELS = {
-    "moved": np.array([0.0] + [k * 2.0 ** -o for o in range(6) for k in (1.0, 0.75)], "float32"),
-    "gradient": np.array([0.0] + [2.0 ** -o for o in range(6)], "float32"),
+    "moved": np.array([0.0] + [k * 2.0**-o for o in range(6) for k in (1.0, 0.75)], "float32"),
+    "gradient": np.array([0.0] + [2.0**-o for o in range(6)], "float32"),
     "correction": np.array([0.0, 1.0, 0.5, 0.25], "float32"),
 }
 

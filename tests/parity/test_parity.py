@@ -9,7 +9,10 @@ Parity room. The references in ``data/`` are made by ``record.py``; how they are
   ten times that movement is the bound.
 * Free run: after each step the loss is at most 10 times the drift that one rounding of the initial weights causes
   in Paddle itself, plus 1e-5, away from Paddle's.
+  For the wide networks of the zoo it is the run's largest drift after the first step: one ReLU input within rounding
+  of zero makes a small jump, and five drift runs do not meet each of them.
 """
+
 import os
 
 import numpy as np
@@ -53,15 +56,20 @@ class Deviations:
 
     def __str__(self):
         worst = ", ".join(f"{k} {v:.2g}" for k, v in self.worst.items())
-        return f"worst, as parts of the bound: {worst}\n" + "\n".join(self.wrong[:30])
+        return f"worst, as parts of the bound: {worst}\n" + "\n".join(self.wrong[:40])
 
 
 def check_gradients(ref, step, trained, grads, out):
     recorded = ref["grad"][step]
-    noise = 1e-6 * recorded[:, 0].max()     # a gradient that is zero but for rounding
+    noise = 1e-6 * recorded[:, 0].max()  # a gradient that is zero but for rounding
     for i, n in enumerate(trained):
         bound = max(K_GRADIENT * recorded[i, 0], K_SHAKE * ref["grad_shake"][step, i], noise)
-        out.check("gradient", f"step {step} {n}", replay.distance(replay.fingerprint(n, grads[n]), recorded[i]), bound)
+        out.check(
+            "gradient",
+            f"step {step} {n}",
+            replay.distance(replay.fingerprint(n, grads[n]), recorded[i]),
+            bound,
+        )
 
 
 def check_updates(ref, step, reader, grads, after, out):
@@ -76,7 +84,9 @@ def check_updates(ref, step, reader, grads, after, out):
         out.check("formula", f"step {step} {n}", float(over.max()), 1.0)
         recorded = ref["update"][step, i]
         bound = K_GRADIENT * recorded[0] + K_SHAKE * ref["update_shake"][step, i] + 1e-7 * norm(before)
-        out.check("update", f"step {step} {n}", replay.distance(replay.fingerprint(n, moved), recorded), bound)
+        out.check(
+            "update", f"step {step} {n}", replay.distance(replay.fingerprint(n, moved), recorded), bound
+        )
 
 
 def check_statistics(ref, step, reader, after, out):
@@ -84,8 +94,10 @@ def check_statistics(ref, step, reader, after, out):
     for i, n in enumerate(rows):
         recorded = ref["stat"][step, i]
         got = replay.fingerprint(n, after[n] - reader.state[n])
-        out.check("statistic", f"step {step} {n}", replay.distance(got, recorded),
-                  1e-5 * recorded[0] + 3e-7 * norm(reader.state[n]))
+        bound = 1e-5 * recorded[0] + 3e-7 * norm(reader.state[n])
+        if n.endswith("_mean"):  # the mean of large values that cancel
+            bound += 1e-6 * norm(np.sqrt(after[n.replace("_mean", "_variance")]))
+        out.check("statistic", f"step {step} {n}", replay.distance(got, recorded), bound)
 
 
 def follow_steps(name, kind, steps=None, spoil=None):
@@ -119,13 +131,18 @@ def follow_freely(name, kind):
     out = Deviations()
     for step, seed in enumerate(ref["seeds"]):
         loss, _ = trainee.take_step(int(seed), keep=False)
-        bound = 10 * ref["drift_loss"][step] + 1e-5
+        drift = ref["drift_loss"][step] if models.MODELS[name][4] or step == 0 else ref["drift_loss"].max()
+        bound = 10 * drift + 1e-5
         out.check("free loss", f"step {step}", abs(loss - ref["free_loss"][step]), bound)
     end = trainee.state()
     for i, n in enumerate(ref["names"]):
         recorded = ref["free_end"][i]
-        out.check("end of free run", n, replay.distance(replay.fingerprint(str(n), end[n]), recorded),
-                  20 * ref["drift_end"][i] + 1e-5 * recorded[0] + 1e-9)
+        out.check(
+            "end of free run",
+            n,
+            replay.distance(replay.fingerprint(str(n), end[n]), recorded),
+            20 * ref["drift_end"][i] + 1e-5 * recorded[0] + 1e-9,
+        )
     return out
 
 
@@ -162,6 +179,7 @@ def test_checker_notices_a_wrong_gradient():
 
 def test_checker_notices_a_wrong_rate():
     """An optimizer whose rate is off by one part in a thousand is found."""
+
     class Spoiled(Trainee):
         def take_step(self, seed, keep=True):
             self.optimizer.set_lr(self.rate * 1.001)

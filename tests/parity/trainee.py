@@ -3,6 +3,7 @@
 
 Parity room; written for ``import paddle``, whoever answers to that name.
 """
+
 import models
 import numpy as np
 import paddle
@@ -47,8 +48,12 @@ class Trainee:
     def gradients(self):
         """{name: array} after a backward; zeros where there is no gradient."""
         params = dict(self.net.named_parameters())
-        return {n: np.array(params[n].grad.numpy()) if params[n].grad is not None else
-                np.zeros(params[n].shape, "float32") for n in self.trained}
+        return {
+            n: np.array(params[n].grad.numpy())
+            if params[n].grad is not None
+            else np.zeros(params[n].shape, "float32")
+            for n in self.trained
+        }
 
     def take_step(self, seed, keep=True):
         """One training step on the batch of ``seed``: (loss, gradients or None)."""

@@ -3,6 +3,7 @@
 
 Parity room.
 """
+
 import os
 import signal
 import sys
@@ -40,7 +41,7 @@ class Draws(Dataset):
     """Every sample is a draw of NumPy's global stream."""
 
     def __getitem__(self, index):
-        return np.array([np.random.randint(0, 2 ** 31)], "int64")
+        return np.array([np.random.randint(0, 2**31)], "int64")
 
     def __len__(self):
         return 32
