@@ -4,9 +4,11 @@
     python bench/model.py                         ResNet-50, fp32 and bf16, all usable threads
     python bench/model.py lenet gpt --precision fp32 --kernels 15 --json model.json
 
-The peak is what a large matrix product reaches in the same process, in the same dtype, best of many: the figure to
-beat, not a data sheet's. For comparisons with other frameworks use `yuloh bench`; this one looks inside.
+The peak is what a large matrix product reaches in the same process, in the same dtype, best of many: the
+figure to beat, not a data sheet's. For comparisons with other frameworks use `yuloh bench`; this one looks
+inside.
 """
+
 import argparse
 import collections
 import json
@@ -100,12 +102,16 @@ def table_of_kernels(rows, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workloads", nargs="*", default=["resnet50"])
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="show the N kernels that take most")
+    parser.add_argument(
+        "--kernels", type=int, default=0, metavar="N", help="show the N kernels that take most"
+    )
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     install()
@@ -119,7 +125,10 @@ def main():
         pixels = rng.integers(0, 256, (4096, 3, 32, 32), dtype=np.uint8)
         np.savez(images, images=pixels, labels=rng.integers(0, 100, 4096))
         print(f"{yuloh._core.get_num_threads()} threads")
-        print(f"{'workload':20} {'prec':5} {'batch':>5} {'best ms':>9} {'median':>9} {'GFLOP':>8} {'GFLOP/s':>8} of peak")
+        print(
+            f"{'workload':20} {'prec':5} {'batch':>5} {'best ms':>9} {'median':>9} {'GFLOP':>8} "
+            f"{'GFLOP/s':>8} of peak"
+        )
         for name in args.workloads:
             for precision in args.precision.split(","):
                 dtype = {"fp32": "float32", "bf16": "bfloat16"}[precision]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs: microseconds of Python and core per op, layer, backward and optimizer node, no kernels run.
+"""What recording costs: microseconds of Python and core per op, layer, backward and optimizer node, no
+kernels run.
 
     python bench/overhead.py [--json overhead.json]
 
-Targets (issue "one plan"): F.relu(x) 1, layer(x) 2.5, backward and optimizer 1 a node; a LeNet step 250 in all.
+Targets (issue "one plan"): F.relu(x) 1, layer(x) 2.5, backward and optimizer 1 a node; a LeNet step 250 in
+all.
 """
+
 import argparse
 import json
 import pathlib
@@ -20,7 +23,8 @@ from yuloh.nn import functional as F
 
 
 def per_call(body, after, calls=200, repeats=30):
-    """Best microseconds per call of body() over `repeats` rounds of `calls`; after() clears up, off the clock."""
+    """Best microseconds per call of body() over `repeats` rounds of `calls`; after() clears up, off the
+    clock."""
     best = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -32,7 +36,9 @@ def per_call(body, after, calls=200, repeats=30):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     x = yuloh.to_tensor(np.ones((2, 2), np.float32))

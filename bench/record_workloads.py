@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what the built-in workloads give under another framework: parameter count and first losses.
 
-    python bench/record_workloads.py --python /path/to/python/with/paddle --out tests/python/bench_workloads.json
+    python bench/record_workloads.py --python PYTHON_WITH_PADDLE --out tests/python/bench_workloads.json
 
 tests/python/test_bench_workloads.py holds Yuloh to these figures, so it needs no other framework.
 """
+
 import argparse
 import json
 import pathlib
@@ -31,7 +32,12 @@ def first_losses(environment, workload, folder):
     """(parameter count, losses of the first STEPS steps fp32)."""
     worker = Worker(environment, 1, {}, folder / "log", workload.name)
     try:
-        options = {"batch": min(BATCH, workload.batch), "seed": 0, "precision": "fp32", "learning_rate": workload.learning_rate}
+        options = {
+            "batch": min(BATCH, workload.batch),
+            "seed": 0,
+            "precision": "fp32",
+            "learning_rate": workload.learning_rate,
+        }
         options["images"] = images(folder / "images.npz")
         opened = worker.ask(
             "open",
@@ -48,7 +54,9 @@ def first_losses(environment, workload, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", required=True)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbs a measurement is noticed: other processes, stolen time, a falling clock; and what a GPU reports."""
+"""What disturbs a measurement is noticed: other processes, stolen time, a falling clock; and what a GPU
+reports."""
+
 import time
 
 import pytest

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in workloads on Yuloh: same parameter count and first losses as recorded from PaddlePaddle.
 
-bench_workloads.json is made by bench/record_workloads.py; the PyTorch twins are held to the first loss by every
-`yuloh bench` run itself.
+bench_workloads.json is made by bench/record_workloads.py; the PyTorch twins are held to the first loss by
+every `yuloh bench` run itself.
 """
+
 import importlib.util
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts of the user's article (table A of the mission), shortened, run unchanged through `yuloh run`."""
+"""The scripts of the user's article (mission, table A), shortened, run unchanged through `yuloh run`."""
 
 import os
 import subprocess
@@ -45,7 +45,8 @@ def test_cifar100_with_normalize_on_plain_images(run):
         transform = Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])
         dataset = paddle.vision.datasets.Cifar100(mode='train', transform=transform)
         image, label = dataset[0]
-        print(tuple(image.shape), -5 < float(image.min()) and float(image.max()) < 5, int(label) in range(100))
+        scaled = -5 < float(image.min()) and float(image.max()) < 5
+        print(tuple(image.shape), scaled, int(label) in range(100))
         """,
         "--data",
         "synthetic",
@@ -64,7 +65,8 @@ def test_hundred_steps_script(run):
 
         transform = Compose([ToTensor(), Normalize(mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])])
         train = paddle.vision.datasets.Cifar100(mode='train', transform=transform)
-        loader = paddle.io.DataLoader(train, batch_size=4, shuffle=True, num_workers=2, use_shared_memory=True)
+        from paddle.io import DataLoader
+        loader = DataLoader(train, batch_size=4, shuffle=True, num_workers=2, use_shared_memory=True)
         model = resnet50(num_classes=100)
         optimizer = paddle.optimizer.Adam(parameters=model.parameters())
         loss_fn = nn.CrossEntropyLoss()
@@ -125,7 +127,8 @@ def test_fusion_option_turns_fusion_off(run):
     out = run(
         """
         import paddle
-        print(bool(paddle.get_flags(['FLAGS_fusion'])['FLAGS_fusion']), paddle.fluid.core.is_compiled_with_nvtops())
+        on = bool(paddle.get_flags(['FLAGS_fusion'])['FLAGS_fusion'])
+        print(on, paddle.fluid.core.is_compiled_with_nvtops())
     """,
         "--fusion",
         "off",

@@ -257,7 +257,8 @@ class Runner:
 
     # -- rounds ----------------------------------------------------------------------------------------
     def _rounds(self, record, arms: List[Arm], until: float, end: float) -> None:
-        """Rounds until every comparison is decided; before the first look the extras' time may be used too."""
+        """Rounds until every comparison is decided; before the first look the extras' time may be used
+        too."""
         self.watch = Watch()
         looks = [n for n, _ in statistics.LOOKS if n <= self.settings.max_rounds] or [
             self.settings.max_rounds

@@ -96,7 +96,10 @@ def add(commands) -> None:
     p.add_argument("--out", metavar="DIR", help="folder of results and report (default: yuloh-bench-DATE)")
     p.add_argument("--no-report", action="store_true", help="write results.json only")
     p.add_argument(
-        "--main", dest="main_job", action="store_true", help="what `make bench` runs: sweep and loader included, 10 min"
+        "--main",
+        dest="main_job",
+        action="store_true",
+        help="what `make bench` runs: sweep and loader included, 10 min",
     )
     p.add_argument(
         "--script-args", default="", metavar="ARGS", help="arguments of a script that is run whole"
@@ -147,7 +150,8 @@ def carry_out(args) -> int:
         parse_money(args.budget) if args.budget else None,
     )
     settings = _settings(args)
-    folder = Path(args.out or time.strftime("yuloh-bench-%Y%m%d-%H%M%S")).expanduser().resolve()
+    named = "yuloh-report" if args.main_job else time.strftime("yuloh-bench-%Y%m%d-%H%M%S")
+    folder = Path(args.out or named).expanduser().resolve()
     signal.signal(signal.SIGTERM, _as_interrupt)
     with make_progress() as progress:
         results = Results(folder, progress.say)
