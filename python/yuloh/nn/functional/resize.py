@@ -4,14 +4,21 @@
 Every resize here is separable: along one axis an output element is a weighted sum of a few input elements
 (taps). Positions and weights follow from the sizes alone; the values are moved and summed by recorded ops.
 """
+
 import math
 
 from ... import _core
 
 __all__ = ["fold", "interpolate", "unfold", "upsample"]
 
-_SPATIAL = {"nearest": (1, 2, 3), "linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,),
-            "area": (1, 2, 3)}
+_SPATIAL = {
+    "nearest": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+    "area": (1, 2, 3),
+}
 _CUBIC = -0.75
 
 
@@ -42,18 +49,22 @@ def _cubic_taps(size, places):
     def far(t):
         return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
 
-    weights = [[far(s + 1) for s in share], [near(s) for s in share], [near(1 - s) for s in share],
-               [far(2 - s) for s in share]]
+    weights = [
+        [far(s + 1) for s in share],
+        [near(s) for s in share],
+        [near(1 - s) for s in share],
+        [far(2 - s) for s in share],
+    ]
     return [([min(max(b + k, 0), size - 1) for b in base], w) for k, w in zip((-1, 0, 1, 2), weights)]
 
 
 def _select(x, index, axis):
     import yuloh
+
     return yuloh.index_select(x, yuloh.to_tensor(index, dtype="int64"), axis)
 
 
 def _resize_axis(x, axis, out, scale, mode, align_corners, align_mode):
-    import yuloh
     size = x.shape[axis]
     if mode == "nearest":
         index = [min(math.floor(p), size - 1) for p in _positions(size, out, scale, False, 1, False)]
@@ -62,17 +73,15 @@ def _resize_axis(x, axis, out, scale, mode, align_corners, align_mode):
     places = _positions(size, out, scale, align_corners, 0 if cubic else align_mode, not cubic)
     if places == list(range(size)):
         return x
-    shape = [1] * len(x.shape)
-    shape[axis] = out
-    total = None
-    for index, weights in (_cubic_taps if cubic else _linear_taps)(size, places):
-        part = _select(x, index, axis) * yuloh.to_tensor(weights, dtype=x.dtype).reshape(shape)
-        total = part if total is None else total + part
-    return total
+    taps = (_cubic_taps if cubic else _linear_taps)(size, places)
+    index = [i for group in zip(*[t[0] for t in taps]) for i in group]
+    weights = [w for group in zip(*[t[1] for t in taps]) for w in group]
+    return _core.ops.resample(x, axis, len(taps), index, weights)
 
 
 def _sizes(x, spatial, size, scale_factor):
     """(output size, scale or None) of each spatial axis."""
+
     def numbers(value, what):
         if isinstance(value, _core.Tensor):
             value = value.numpy().reshape(-1).tolist()
@@ -95,8 +104,18 @@ def _sizes(x, spatial, size, scale_factor):
     return result
 
 
-def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0,
-                data_format=None, recompute_scale_factor=None, antialias=False, name=None):
+def interpolate(
+    x,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=False,
+    align_mode=0,
+    data_format=None,
+    recompute_scale_factor=None,
+    antialias=False,
+    name=None,
+):
     """Resizes the spatial axes of [N, C, ...] (or channels last) to ``size`` or by ``scale_factor``.
 
     Modes: 'nearest', 'area', 'linear' (3-D), 'bilinear' and 'bicubic' (4-D), 'trilinear' (5-D).
@@ -105,8 +124,11 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
     mode = mode.lower()
     n = len(x.shape) - 2
     if mode not in _SPATIAL or n not in _SPATIAL[mode]:
-        raise ValueError(f"interpolate: mode {mode!r} does not fit a tensor of {len(x.shape)} dimensions; "
-                         "the modes are " f"{list(_SPATIAL)}.")
+        raise ValueError(
+            f"interpolate: mode {mode!r} does not fit a tensor of {len(x.shape)} dimensions; "
+            "the modes are "
+            f"{list(_SPATIAL)}."
+        )
     if align_corners and mode in ("nearest", "area"):
         raise ValueError(f"interpolate: align_corners needs a linear or cubic mode, got {mode!r}.")
     if antialias:
@@ -118,16 +140,26 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
         raise ValueError(f"interpolate: the output would be empty, got sizes {[out for out, _ in sizes]}.")
     if mode == "area":
         from . import pooling
+
         pool = (pooling.adaptive_avg_pool1d, pooling.adaptive_avg_pool2d, pooling.adaptive_avg_pool3d)[n - 1]
         return pool(x, [out for out, _ in sizes])
     for axis, (out, scale) in zip(spatial, sizes):
-        x = _resize_axis(x, axis, out, None if recompute_scale_factor else scale, mode, align_corners,
-                         align_mode)
+        x = _resize_axis(
+            x, axis, out, None if recompute_scale_factor else scale, mode, align_corners, align_mode
+        )
     return x
 
 
-def upsample(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0,
-             data_format=None, name=None):
+def upsample(
+    x,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=False,
+    align_mode=0,
+    data_format=None,
+    name=None,
+):
     """``interpolate`` under its old name."""
     return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format)
 
@@ -147,11 +179,16 @@ def _patch_index(size, kernel, stride, dilation, what):
     """
     counts = [(s - d * (k - 1) - 1) // st + 1 for s, k, st, d in zip(size, kernel, stride, dilation)]
     if min(counts) < 1:
-        raise ValueError(f"{what}: the kernel {kernel} with dilation {dilation} does not fit the padded "
-                         f"plane {size}.")
-    index = [(py * stride[0] + ky * dilation[0]) * size[1] + px * stride[1] + kx * dilation[1]
-             for ky in range(kernel[0]) for kx in range(kernel[1])
-             for py in range(counts[0]) for px in range(counts[1])]
+        raise ValueError(
+            f"{what}: the kernel {kernel} with dilation {dilation} does not fit the padded plane {size}."
+        )
+    index = [
+        (py * stride[0] + ky * dilation[0]) * size[1] + px * stride[1] + kx * dilation[1]
+        for ky in range(kernel[0])
+        for kx in range(kernel[1])
+        for py in range(counts[0])
+        for px in range(counts[1])
+    ]
     return index, counts[0], counts[1]
 
 
@@ -167,6 +204,7 @@ def _four(paddings, what):
 def unfold(x, kernel_sizes, strides=1, paddings=0, dilations=1, name=None):
     """Patches of [N, C, H, W] as columns: [N, C * kh * kw, number of patches]."""
     from .common import pad
+
     if len(x.shape) != 4:
         raise ValueError(f"unfold: x must have 4 dimensions, got shape {list(x.shape)}.")
     kernel, stride, dilation = (_two(v, "unfold") for v in (kernel_sizes, strides, dilations))
@@ -180,6 +218,7 @@ def unfold(x, kernel_sizes, strides=1, paddings=0, dilations=1, name=None):
 def fold(x, output_sizes, kernel_sizes, strides=1, paddings=0, dilations=1, name=None):
     """Adds columns [N, C * kh * kw, patches] up to [N, C, *output_sizes], the reverse walk of ``unfold``."""
     import yuloh
+
     if len(x.shape) != 3:
         raise ValueError(f"fold: x must have 3 dimensions, got shape {list(x.shape)}.")
     size = _two(output_sizes, "fold: output_sizes")
@@ -190,8 +229,11 @@ def fold(x, output_sizes, kernel_sizes, strides=1, paddings=0, dilations=1, name
     n, rows, patches = x.shape
     channels = rows // (kernel[0] * kernel[1])
     if rows % (kernel[0] * kernel[1]) or patches != down * across:
-        raise ValueError(f"fold: x has shape {[n, rows, patches]}; expected [N, multiple of "
-                         f"{kernel[0] * kernel[1]}, " f"{down * across}].")
+        raise ValueError(
+            f"fold: x has shape {[n, rows, patches]}; expected [N, multiple of "
+            f"{kernel[0] * kernel[1]}, "
+            f"{down * across}]."
+        )
     flat = x.reshape([n, channels, len(index)])
     plane = _core.ops.index_axis_grad(flat, yuloh.to_tensor(index, dtype="int64"), [n, channels, h * w], 2)
     plane = plane.reshape([n, channels, h, w])
