@@ -15,14 +15,17 @@ def _table(head: List[str], rows: List[List[str]]) -> List[str]:
 
 def render(v: dict) -> str:
     """Markdown of a view."""
-    w, out = v["w"], [
-        f"# {v['title']}",
-        "",
-        f"{v['created']} · {v['subtitle']}",
-        "",
-        f"**{v['headline']}**",
-        "",
-    ]
+    w, out = (
+        v["w"],
+        [
+            f"# {v['title']}",
+            "",
+            f"{v['created']} · {v['subtitle']}",
+            "",
+            f"**{v['headline']}**",
+            "",
+        ],
+    )
     out += [f"> {b['text']}\n" for b in v["banners"]]
     out += [f"## {w('summary')}", ""]
     for number, part in enumerate(v["parts"], 1):

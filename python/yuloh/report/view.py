@@ -171,7 +171,11 @@ def _workload(workload, language, files) -> dict:
         row["verdict"] = (
             "failed"
             if arm["error"]
-            else "base" if arm["id"] == workload.get("base") else c["verdict"] if c else "unmeasured"
+            else "base"
+            if arm["id"] == workload.get("base")
+            else c["verdict"]
+            if c
+            else "unmeasured"
         )
         row["speedup"] = text.times(c["speedup"]) if c else "1×" if row["verdict"] == "base" else "–"
         row["interval"] = (
@@ -220,7 +224,7 @@ def _pictures(files, language, title) -> List[dict]:
         {
             "file": files[k],
             "caption": text.word(f"pic_{k}", language),
-            "alt": f"{title}: " f"{text.word(f'pic_{k}', language)}",
+            "alt": f"{title}: {text.word(f'pic_{k}', language)}",
         }
         for k in order
         if k in files
