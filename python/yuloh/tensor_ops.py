@@ -5,6 +5,7 @@ Most of ``paddle.*`` comes straight from the op table. What stands here takes co
 a result whose extent depends on the data (the count is read first, then a fill op of that size is recorded). No values
 are computed in Python. Lists of tensors and linear algebra live in ``tensor_lists`` and ``linalg``.
 """
+
 import builtins
 import math
 
@@ -16,13 +17,71 @@ ops = _core.ops
 Tensor = _core.Tensor
 
 __all__ = [
-    "full", "zeros", "ones", "empty", "empty_like", "arange", "range", "linspace", "logspace", "eye", "rand", "randn",
-    "standard_normal", "uniform", "normal", "gaussian", "randint", "randint_like", "rand_like", "randn_like", "randperm",
-    "multinomial", "assign", "numel", "shape", "rank", "is_empty", "tolist", "where", "clip", "nonzero", "argwhere",
-    "masked_select", "masked_scatter", "unique", "unique_consecutive", "norm", "median", "nanmedian", "quantile",
-    "nanquantile", "allclose", "equal_all", "put_along_axis", "repeat_interleave", "bincount", "bucketize", "take",
-    "index_fill", "view", "view_as", "unflatten", "is_floating_point", "is_integer", "is_complex", "increment", "msort",
-    "broadcast_shape", "poisson", "bitwise_invert", "negative", "positive", "isin", "diff", "histogram_bin_edges",
+    "full",
+    "zeros",
+    "ones",
+    "empty",
+    "empty_like",
+    "arange",
+    "range",
+    "linspace",
+    "logspace",
+    "eye",
+    "rand",
+    "randn",
+    "standard_normal",
+    "uniform",
+    "normal",
+    "gaussian",
+    "randint",
+    "randint_like",
+    "rand_like",
+    "randn_like",
+    "randperm",
+    "multinomial",
+    "assign",
+    "numel",
+    "shape",
+    "rank",
+    "is_empty",
+    "tolist",
+    "where",
+    "clip",
+    "nonzero",
+    "argwhere",
+    "masked_select",
+    "masked_scatter",
+    "unique",
+    "unique_consecutive",
+    "norm",
+    "median",
+    "nanmedian",
+    "quantile",
+    "nanquantile",
+    "allclose",
+    "equal_all",
+    "put_along_axis",
+    "repeat_interleave",
+    "bincount",
+    "bucketize",
+    "take",
+    "index_fill",
+    "view",
+    "view_as",
+    "unflatten",
+    "is_floating_point",
+    "is_integer",
+    "is_complex",
+    "increment",
+    "msort",
+    "broadcast_shape",
+    "poisson",
+    "bitwise_invert",
+    "negative",
+    "positive",
+    "isin",
+    "diff",
+    "histogram_bin_edges",
 ]
 
 
@@ -50,7 +109,9 @@ def _done(x, requires_grad=False):
 
 
 # ---- creation ----
-def full(shape, fill_value, dtype=None, name=None, *, out=None, device=None, requires_grad=False, pin_memory=False):
+def full(
+    shape, fill_value, dtype=None, name=None, *, out=None, device=None, requires_grad=False, pin_memory=False
+):
     """Tensor of ``shape`` filled with a number or 0-D tensor; float dtype by default, bool for a bool."""
     if dtype is None:
         dtype = "bool" if isinstance(fill_value, bool) else _core.get_default_dtype()
@@ -85,8 +146,18 @@ def _range_dtype(*numbers):
     return "int64"
 
 
-def arange(start=0, end=None, step=1, dtype=None, *, out=None, device=None, requires_grad=False, pin_memory=False,
-           name=None):
+def arange(
+    start=0,
+    end=None,
+    step=1,
+    dtype=None,
+    *,
+    out=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    name=None,
+):
     """``start``, ``start + step``, ... below ``end``; int64 unless a float is given."""
     if end is None:
         start, end = 0, start
@@ -95,31 +166,51 @@ def arange(start=0, end=None, step=1, dtype=None, *, out=None, device=None, requ
 
 
 def range(start, end=None, step=1, dtype=None, name=None):  # noqa: A001  (Paddle's name)
-    """``arange`` with ``end`` included."""
+    """``arange`` with ``end`` included; the default float dtype unless one is given."""
+    dtype = _core.get_default_dtype() if dtype is None else dtype
     return arange(start, (end if end is not None else start) + step, step, dtype)
 
 
 def linspace(start, stop, num, dtype=None, name=None, *, out=None, device=None, requires_grad=False):
     """``num`` evenly spaced values from ``start`` to ``stop``, both included."""
-    return _done(ops.linspace_static(_number(start), _number(stop), _number(num), 0.0, _float_dtype(dtype)), requires_grad)
+    return _done(
+        ops.linspace_static(_number(start), _number(stop), _number(num), 0.0, _float_dtype(dtype)),
+        requires_grad,
+    )
 
 
 def logspace(start, stop, num, base=10.0, dtype=None, name=None):
     """``base`` to the power of ``linspace(start, stop, num)``."""
-    return ops.linspace_static(_number(start), _number(stop), _number(num), _number(base), _float_dtype(dtype))
+    return ops.linspace_static(
+        _number(start), _number(stop), _number(num), _number(base), _float_dtype(dtype)
+    )
 
 
-def eye(num_rows, num_columns=None, dtype=None, name=None, *, out=None, device=None, requires_grad=False,
-        pin_memory=False):
+def eye(
+    num_rows,
+    num_columns=None,
+    dtype=None,
+    name=None,
+    *,
+    out=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Ones on the diagonal, zeros elsewhere."""
     columns = num_rows if num_columns is None else num_columns
     return _done(ops.eye_static(int(num_rows), int(columns), _float_dtype(dtype)), requires_grad)
 
 
 # ---- random ----
-def uniform(shape, dtype=None, min=-1.0, max=1.0, seed=0, name=None, *, out=None, device=None, requires_grad=False):
+def uniform(
+    shape, dtype=None, min=-1.0, max=1.0, seed=0, name=None, *, out=None, device=None, requires_grad=False
+):
     """Uniform in [min, max)."""
-    return _done(ops.uniform_static(float(_number(min)), float(_number(max)), _shape(shape), _float_dtype(dtype)), requires_grad)
+    return _done(
+        ops.uniform_static(float(_number(min)), float(_number(max)), _shape(shape), _float_dtype(dtype)),
+        requires_grad,
+    )
 
 
 def rand(shape, *args, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
@@ -195,7 +286,10 @@ def poisson(x, name=None):
 def assign(x, output=None):
     """A copy of ``x`` (tensor, array, number or list), written into ``output`` when it is given."""
     from .tensor import to_tensor
-    value = ops.assign(x) if isinstance(x, Tensor) else to_tensor(np.asarray(x))  # lists keep NumPy's dtype, as in Paddle
+
+    value = (
+        ops.assign(x) if isinstance(x, Tensor) else to_tensor(np.asarray(x))
+    )  # lists keep NumPy's dtype, as in Paddle
     if output is None:
         return value
     output.set_value(value)
@@ -210,6 +304,7 @@ def numel(x, name=None):
 def shape(input):
     """Shape as an int64 tensor."""
     from .tensor import to_tensor
+
     return to_tensor(input.shape, "int64")
 
 
@@ -251,7 +346,9 @@ def broadcast_shape(x_shape, y_shape):
     a, b = [1] * (n - len(a)) + a, [1] * (n - len(b)) + b
     for p, q in zip(a, b):
         if p != q and 1 not in (p, q):
-            raise ValueError(f"broadcast_shape: shapes do not broadcast, got {list(x_shape)} and {list(y_shape)}.")
+            raise ValueError(
+                f"broadcast_shape: shapes do not broadcast, got {list(x_shape)} and {list(y_shape)}."
+            )
         out.append(q if p == 1 else p)
     return out
 
@@ -291,7 +388,9 @@ def argwhere(input):
 def masked_select(x, mask, name=None, *, out=None):
     """Elements of ``x`` where ``mask`` (bool, broadcast) is True, 1-D. Reads ``mask``."""
     if mask.dtype != "bool":
-        raise TypeError(f"masked_select: dtype is not supported, got mask of dtype {mask.dtype.name}; expected bool.")
+        raise TypeError(
+            f"masked_select: dtype is not supported, got mask of dtype {mask.dtype.name}; expected bool."
+        )
     common = broadcast_shape(x.shape, mask.shape)
     flat = x.broadcast_to(common).reshape([math.prod(common)])
     index = nonzero(mask.broadcast_to(common).reshape([math.prod(common)]))
@@ -351,14 +450,20 @@ def repeat_interleave(x, repeats, axis=None, name=None, *, output_size=None):
     n = x.shape[axis]
     if isinstance(repeats, Tensor):
         if repeats.ndim > 1 or repeats.ndim == 1 and repeats.shape[0] not in (1, n):
-            raise ValueError(f"repeat_interleave: repeats do not fit, got shape {repeats.shape}; expected [{n}] or [1].")
+            raise ValueError(
+                f"repeat_interleave: repeats do not fit, got shape {repeats.shape}; expected [{n}] or [1]."
+            )
         repeats = repeats.broadcast_to([n])
         total = int(repeats.sum()) if output_size is None else output_size
         if total < 0 or total > 2**48:
-            raise ValueError(f"repeat_interleave: the total is out of range, got {total}; expected 0 <= total <= 2**48.")
+            raise ValueError(
+                f"repeat_interleave: the total is out of range, got {total}; expected 0 <= total <= 2**48."
+            )
     else:
         if repeats < 0 or repeats * max(n, 1) > 2**48:
-            raise ValueError(f"repeat_interleave: repeats out of range, got {repeats}; expected 0 <= repeats, total <= 2**48.")
+            raise ValueError(
+                f"repeat_interleave: repeats out of range, got {repeats}; expected 0 <= repeats, total <= 2**48."
+            )
         total = repeats * n
         repeats = full([n], repeats, "int64")
     return ops.index_axis(x, ops.repeat_index(repeats, total), axis, "repeat_interleave")
@@ -374,12 +479,24 @@ def _unique(x, axis, dtype, ordered, flags):
     rows = x.transpose(perm) if axis else x
     first, inverse, counts = ops.unique_fill(rows, int(ops.unique_count(rows, ordered)), ordered)
     out = [ops.index_axis(x, first, axis, "unique")]
-    out += [v.astype(dtype) if v.dtype != dtype else v for v, wanted in zip((first, inverse, counts), flags) if wanted]
+    out += [
+        v.astype(dtype) if v.dtype != dtype else v
+        for v, wanted in zip((first, inverse, counts), flags)
+        if wanted
+    ]
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def unique(x, return_index=False, return_inverse=False, return_counts=False, axis=None, dtype="int64", sorted=True,
-           name=None):
+def unique(
+    x,
+    return_index=False,
+    return_inverse=False,
+    return_counts=False,
+    axis=None,
+    dtype="int64",
+    sorted=True,
+    name=None,
+):
     """Distinct elements (or slices along ``axis``), sorted; with first positions, inverse and counts. Reads ``x``."""
     return _unique(x, axis, dtype, True, (return_index, return_inverse, return_counts))
 
@@ -432,6 +549,7 @@ def norm(x, p=None, axis=None, keepdim=False, name=None):
     """p-norm over axes; None or 'fro' is the Euclidean one; 'nuc' over two axes is the sum of singular values."""
     if p == "nuc":
         from .linalg import nuclear_norm
+
         return nuclear_norm(x, axis, keepdim)
     p = 2.0 if p in (None, "fro") else float(p)
     return ops.p_norm(x, p, list(axis) if isinstance(axis, (list, tuple)) else axis, keepdim)
@@ -508,7 +626,7 @@ def view_as(x, other, name=None):
 def unflatten(x, axis, shape, name=None):
     """One axis split into several."""
     axis = axis + x.ndim if axis < 0 else axis
-    return x.reshape(x.shape[:axis] + _shape(shape) + x.shape[axis + 1:])
+    return x.reshape(x.shape[:axis] + _shape(shape) + x.shape[axis + 1 :])
 
 
 def increment(x, value=1.0, name=None):
@@ -540,8 +658,13 @@ def diff(x, n=1, axis=-1, prepend=None, append=None, name=None, *, out=None):
     """Differences of neighbours along ``axis``, ``n`` times."""
     parts = [t for t in (prepend, x, append) if t is not None]
     x = ops.concat(parts, axis) if len(parts) > 1 else x
+    if not isinstance(n, int) or n < 0:
+        raise ValueError(f"diff: n does not fit, got {n!r}; expected an int >= 0.")
+    axis = _lists._axis("diff", axis, x.ndim)
     for _ in _core_range(n):
         size = x.shape[axis]
+        if size == 0:  # what remains stays empty
+            break
         after = ops.slice(x, [axis], [1], [size])
         before = ops.slice(x, [axis], [0], [max(size - 1, 0)])
         x = ops.not_equal(after, before) if x.dtype == "bool" else after - before
@@ -555,11 +678,49 @@ from .tensor_lists import *  # noqa: E402,F401,F403
 
 __all__ += _lists.__all__
 
-_NOT_METHODS = {"full", "zeros", "ones", "empty", "empty_like", "arange", "range", "linspace", "logspace", "eye", "rand", "randn",
-                "standard_normal", "uniform", "normal", "gaussian", "randint", "randint_like", "rand_like", "randn_like",
-                "randperm", "assign", "shape", "poisson", "broadcast_shape", "einsum", "meshgrid", "hstack", "vstack", "dstack",
-                "column_stack", "row_stack", "tril_indices", "triu_indices", "crop", "cartesian_prod", "add_n",
-                "is_floating_point", "tolist", "numel", "shard_index"}
+_NOT_METHODS = {
+    "full",
+    "zeros",
+    "ones",
+    "empty",
+    "empty_like",
+    "arange",
+    "range",
+    "linspace",
+    "logspace",
+    "eye",
+    "rand",
+    "randn",
+    "standard_normal",
+    "uniform",
+    "normal",
+    "gaussian",
+    "randint",
+    "randint_like",
+    "rand_like",
+    "randn_like",
+    "randperm",
+    "assign",
+    "shape",
+    "poisson",
+    "broadcast_shape",
+    "einsum",
+    "meshgrid",
+    "hstack",
+    "vstack",
+    "dstack",
+    "column_stack",
+    "row_stack",
+    "tril_indices",
+    "triu_indices",
+    "crop",
+    "cartesian_prod",
+    "add_n",
+    "is_floating_point",
+    "tolist",
+    "numel",
+    "shard_index",
+}
 
 
 def _where_method(self, x=None, y=None, name=None):
@@ -572,8 +733,13 @@ def _attach():
         if name not in _NOT_METHODS:
             setattr(Tensor, name, globals()[name])
     Tensor.numel = numel
-    for name, function in (("clip_", clip), ("put_along_axis_", put_along_axis), ("index_fill_", index_fill),
-                           ("masked_scatter_", masked_scatter), ("where_", None)):
+    for name, function in (
+        ("clip_", clip),
+        ("put_along_axis_", put_along_axis),
+        ("index_fill_", index_fill),
+        ("masked_scatter_", masked_scatter),
+        ("where_", None),
+    ):
         if function is not None:
             setattr(Tensor, name, _in_place(name, function))
     for name in ("zero_", "fill_", "uniform_", "normal_", "exponential_", "bernoulli_", "fill_diagonal_"):
@@ -584,6 +750,7 @@ def _in_place(name, function):
     def method(self, *args, **kwargs):
         self._assign_graph(function(self, *args, **kwargs))
         return self
+
     method.__name__ = name
     method.__doc__ = f"In-place form of ``{name[:-1]}``."
     return method
