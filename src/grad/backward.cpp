@@ -17,7 +17,10 @@ Values scalar_node_gradient(const Node& n, const Value& g) {
     const Value& x = n.inputs[i];
     if (!x.requires_grad()) continue;
     const OpDef* d = scalar_gradient(*n.op, static_cast<int>(i));
-    if (!d) continue;
+    if (!d) {  // piecewise constant: the gradient exists and is zero
+      r[i] = call("full", {}, {{"shape", Ints(x.shape().begin(), x.shape().end())}, {"value", 0.0}, {"dtype", x.dtype()}});
+      continue;
+    }
     Value gi = g;
     const bool is_g_itself = d->expr && d->expr->nodes[d->expr->root].prim == Prim::kArg;
     if (!is_g_itself) {
@@ -94,15 +97,31 @@ class Walk final : InFlight {
     const Values gi = node_gradient(*n, g);
     modes().pos = saved;
     for (uint32_t i = 0; i < gi.size() && i < n->inputs.size(); ++i)
-      if (gi[i] && n->inputs[i].requires_grad()) add(n->inputs[i], gi[i]);
+      if (gi[i] && n->inputs[i].requires_grad()) add(n->inputs[i], fitted(*n, i, gi[i]));
     visited_.push_back(n);
+  }
+
+  // What broadcasting repeated is summed, what promotion widened is narrowed; a user's function must match by itself.
+  static Value fitted(const Node& n, uint32_t i, Value g) {
+    const Value& x = n.inputs[i];
+    if (!(g.shape() == x.shape())) {
+      if (n.extra && n.extra->custom_vjp)
+        value_error("backward: the gradient of input ", i, " of ", op_name(n), " does not fit, got shape ", g.shape(), "; expected ", x.shape(), ".");
+      g = sum_to(g, x.shape());
+    }
+    return g.dtype() == x.dtype() ? g : call("cast", {g}, {{"dtype", x.dtype()}});
   }
 
   void run_hooks(const Node& n) {
     const auto hooks = n.extra->hooks;  // a hook may remove itself
     for (const auto& [index, hook] : hooks) {
       if (!now_[index]) continue;
-      const Value h = (*hook)(now_[index]);
+      Value h;
+      {
+        const GradMode mode(users_mode_);  // a hook may record and differentiate a graph of its own
+        h = (*hook)(now_[index]);
+      }
+      if (h && h.requires_grad() && !req_.create_graph) h = call("leaf", {h});
       if (h && !(h.shape() == now_[index].shape()))
         value_error("backward: a gradient hook changed the shape, got ", h.shape(), "; expected ", now_[index].shape(), ".");
       if (h) now_[index] = h;
@@ -124,6 +143,7 @@ class Walk final : InFlight {
 
   const BackwardRequest& req_;
   BackwardResult res_;
+  const bool users_mode_ = modes().grad;
   GradMode mode_;
   std::unordered_map<Node*, Values> state_;  // cotangents of the outputs of nodes that are still to be visited
   Values now_;                               // of the node being visited

@@ -31,7 +31,7 @@ const Register plain{
      .scalar = [](S y, S g) { return zero_or(y > S(0), g); }},
     YULOH_ACT("relu6", YULOH_F("relu6"), "x limited to [0, 6].", [](S x) { return min(max(x, S(0)), S(6)); }),
     {.schema = "sigmoid(Tensor x) -> Tensor",
-     .python = YULOH_F("sigmoid") " paddle.Tensor.sigmoid",
+     .python = YULOH_F("sigmoid") " paddle.sigmoid paddle.Tensor.sigmoid",
      .doc = "1 / (1 + exp(-x)).",
      .infer = same_float,
      .scalar = [](S x) { return sigmoid(x); },
@@ -143,7 +143,9 @@ Ints one_axis(const Call& c) { return {normalize_axis(c.name(), c.integer("axis"
 Types infer_rowwise(const Call& c) {
   require_float(c, 0);
   one_axis(c);
-  return {{c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype, c.type(0).shape}};
+  const DType t = c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype;
+  if (!is_float(t)) type_error(c.name(), ": dtype of the result, got ", t, "; expected a floating point dtype.");
+  return {{t, c.type(0).shape}};
 }
 Value converted(const Call& c) { return c.has("dtype") ? cast(c["x"], c.dtype("dtype")) : c["x"]; }
 Value shifted(const Value& x, const Ints& axis) {  // x - max(x); an empty axis has no maximum and needs none

@@ -148,7 +148,7 @@ void check_labels(const HostCall& h) {
     if (v[i] != ignore && (v[i] < 0 || v[i] >= classes))
       index_error(h.call.str("who"), ": label out of range, got ", v[i], " at position ", i, "; expected 0 <= label < ", classes,
                   ", or ignore_index ", ignore, ".");
-    o.as<int64_t>()[i] = v[i];
+    o.as<int64_t>()[i] = v[i] == ignore ? -1 : v[i];
   }
 }
 int64_t class_axis(const Call& c, const char* x) { return normalize_axis(c.name(), c.integer("axis"), c[x].rank()); }
@@ -185,7 +185,7 @@ Value classes(const Value& x, int64_t axis) { return iota(x.shape(), axis, DType
 
 const Register cores{
     {.schema = "check_labels(Tensor label, int classes, int ignore_index, str who) -> Tensor",
-     .doc = "label as int64; a value outside 0..classes-1 that is not ignore_index raises IndexError.",
+     .doc = "label as int64, -1 where it is ignore_index; any other value outside 0..classes-1 raises IndexError.",
      .infer = [](const Call& c) -> Types { return {{DType::kInt64, c.type(0).shape}}; },
      .host = check_labels,
      .no_grad = true,
@@ -231,8 +231,8 @@ const Register cores{
 struct Rows {  // losses by row (axis kept as 1) and the weight each has in the mean
   Value loss, weight;
 };
-Value row_weight(const Call& c, const Value& label, const Value& w, const Shape& x, int64_t axis, DType t) {
-  const Value kept = not_equal(label, constant(static_cast<double>(c.integer("ignore_index")), DType::kInt64));
+Value row_weight(const Value& label, const Value& w, const Shape& x, int64_t axis, DType t) {
+  const Value kept = not_equal(label, constant(-1, DType::kInt64));
   if (!w) return cast(kept, t);
   Shape s(x.size(), 1);
   s[axis] = x[axis];
@@ -243,8 +243,8 @@ Rows hard_rows(const Call& c, const Value& x, int64_t axis) {
   const Value label = labels_of(c, c["label"], x.shape(), axis);
   const bool log_input = !c.flag("use_softmax");
   Value nll = log_input ? call("nll_gather", {log(x), label}, {{"axis", axis}})
-                        : call("softmax_nll", {x, label}, {{"ignore_index", c.integer("ignore_index")}, {"axis", axis}});
-  const Value w = row_weight(c, label, c["weight"], x.shape(), axis, x.dtype());
+                        : call("softmax_nll", {x, label}, {{"ignore_index", -1}, {"axis", axis}});
+  const Value w = row_weight(label, c["weight"], x.shape(), axis, x.dtype());
   if (const double s = c.real("label_smoothing"); s > 0) {
     const Value lp = log_input ? log(x) : call("log_softmax", {x}, {{"axis", axis}});
     nll = nll * (1 - s) + mean(-lp, {axis}) * s;
@@ -308,7 +308,7 @@ Types infer_nll(const Call& c) {
 }
 Values nll_loss(const Call& c) {
   const Value x = c["input"], label = labels_of(c, c["label"], x.shape(), 1);
-  const Value w = row_weight(c, label, c["weight"], x.shape(), 1, x.dtype());
+  const Value w = row_weight(label, c["weight"], x.shape(), 1, x.dtype());
   const Value loss = call("nll_gather", {x, label}, {{"axis", 1}}) * w;
   const std::string& how = c.str("reduction");
   if (how == "none") return {reshape(loss, infer_nll(c)[0].shape)};

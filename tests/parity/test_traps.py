@@ -386,6 +386,7 @@ def test_b22_zero_batch():
     assert q.numpy().shape == r.numpy().shape == (3, 6, 0, 2, 2)
 
 
+@pytest.mark.xfail(reason="eig gives complex numbers, which have no kernels yet", raises=AttributeError, strict=True)
 def test_b22_eig_of_zero_batch():
     w, v = paddle.linalg.eig(paddle.zeros([3, 6, 0, 2, 2]))
     assert list(w.shape) == [3, 6, 0, 2] and list(v.shape) == [3, 6, 0, 2, 2]
