@@ -264,7 +264,7 @@ const Register arranging{
        const int64_t n = c.integer("num_classes");
        Shape s = c.type(0).shape;
        s.push_back(1);
-       const Value x = call("check_labels", {c["x"]}, {{"classes", n}, {"ignore_index", 0}, {"who", "one_hot"}});
+       const Value x = call("check_labels", {c["x"]}, {{"classes", n}, {"ignore_index", INT64_MIN}, {"who", "one_hot"}});
        Shape k(s.size(), 1);
        k[k.size() - 1] = n;
        return {cast(equal(reshape(x, s), iota(k, static_cast<int64_t>(k.size()) - 1, DType::kInt64)), DType::kFloat32)};
@@ -307,14 +307,15 @@ int64_t source(int64_t i, int64_t before, int64_t n, const std::string& mode) {
   return j < n ? j : period - j;
 }
 // pairs: before and after for every axis.
-Shape padded(const Call& c) {
-  const Shape& x = c.type(0).shape;
+Shape padded(const Call& c, const Shape& x) {
   const Ints p = c.ints("pairs");
   const std::string& mode = c.str("mode");
   if (p.size() != 2 * x.size()) value_error("pad: pad does not fit, got ", p.size() / 2, " pairs for shape ", x, ".");
   Shape s = x;
   for (uint32_t i = 0; i < x.size(); ++i) {
-    const int64_t big = std::max(p[2 * i], p[2 * i + 1]);
+    const int64_t big = std::max(p[2 * i], p[2 * i + 1]), far = int64_t{1} << 46;
+    if (big > far || p[2 * i] < -far || p[2 * i + 1] < -far)
+      value_error("pad: the padding is too large, got [", p[2 * i], ", ", p[2 * i + 1], "] for axis ", i, ".");
     if (mode == "reflect" && big >= x[i] && big > 0)
       value_error("pad: reflection is too wide, got padding ", big, " for axis ", i, " of extent ", x[i], "; expected less than the extent.");
     if (mode == "circular" && big > x[i]) value_error("pad: circular padding is too wide, got ", big, " for axis ", i, " of extent ", x[i], ".");
@@ -374,7 +375,7 @@ const Register padding{
            const std::string& m = c.str("mode");
            if (m != "constant" && m != "reflect" && m != "replicate" && m != "circular")
              value_error("pad: unknown mode, got '", m, "'; expected 'constant', 'reflect', 'replicate' or 'circular'.");
-           return typed(c, padded(c));
+           return typed(c, padded(c, c.type(0).shape));
          },
      .host = host_pad,
      .vjp = [](const Call& c, const Values& g) -> Values {
@@ -382,7 +383,12 @@ const Register padding{
      }},
     {.schema = "pad_grad(Tensor g, int[] shape, int[] pairs, str mode) -> Tensor",
      .doc = "Each element of g added where pad took it from.",
-     .infer = [](const Call& c) { return typed(c, shape_arg(c)); },
+     .infer = [](const Call& c) -> Types {
+       require_float(c, 0);
+       const Shape x = shape_arg(c), g = padded(c, x);
+       if (!(g == c.type(0).shape)) value_error("pad_grad: g does not fit, got shape ", c.type(0).shape, "; expected ", g, ".");
+       return typed(c, x);
+     },
      .host = host_pad_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("pad_core", {g[0]}, {{"pairs", c.ints("pairs")}, {"mode", c.str("mode")}, {"value", 0.0}})};
@@ -403,17 +409,18 @@ Shape nchw(const Call& c) {
   return channels_last(c) ? Shape{s[0], s[3], s[1], s[2]} : s;
 }
 Types infer_nchw(const Call& c, Shape s) { return typed(c, channels_last(c) ? Shape{s[0], s[2], s[3], s[1]} : s); }
+constexpr int64_t kMaxFactor = 1 << 20;  // its square times an extent fits into 64 bits
 Shape shuffled(const Call& c) {
   const Shape s = nchw(c);
   const int64_t r = c.integer("upscale_factor");
-  if (r < 1 || s[1] % (r * r))
+  if (r < 1 || r > kMaxFactor || s[1] % (r * r))
     value_error("pixel_shuffle: channels do not fit, got shape ", c.type(0).shape, " and upscale_factor ", r, "; expected channels divisible by ", r * r, ".");
   return {s[0], s[1] / (r * r), s[2] * r, s[3] * r};
 }
 Shape unshuffled(const Call& c) {
   const Shape s = nchw(c);
   const int64_t r = c.integer("downscale_factor");
-  if (r < 1 || s[2] % r || s[3] % r)
+  if (r < 1 || r > kMaxFactor || s[2] % r || s[3] % r)
     value_error("pixel_unshuffle: extents do not fit, got shape ", c.type(0).shape, " and downscale_factor ", r, "; expected multiples of it.");
   return {s[0], s[1] * r * r, s[2] / r, s[3] / r};
 }
