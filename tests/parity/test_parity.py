@@ -94,7 +94,7 @@ def check_statistics(ref, step, reader, after, out):
     for i, n in enumerate(rows):
         recorded = ref["stat"][step, i]
         got = replay.fingerprint(n, after[n] - reader.state[n])
-        bound = 1e-5 * recorded[0] + 3e-7 * norm(reader.state[n])
+        bound = K_GRADIENT * recorded[0] + 3e-7 * norm(reader.state[n])
         if n.endswith("_mean"):  # the mean of large values that cancel
             bound += 1e-6 * norm(np.sqrt(after[n.replace("_mean", "_variance")]))
         out.check("statistic", f"step {step} {n}", replay.distance(got, recorded), bound)
