@@ -2,9 +2,11 @@
 #include "base/buffer.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -29,11 +31,12 @@ class Allocator {
       p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;
     } else {
       const size_t use = allocated_ + *rounded;
+      const bool large = *rounded >= (size_t{4} << 20);  // from the start of a page on, else madvise refuses
       if (use + idle_ > high(use)) trim(use < max_allocated_ ? max_allocated_ - use : 0);
-      if (*rounded > (size_t{1} << 46) || posix_memalign(&p, 64, *rounded) != 0)
+      if (*rounded > (size_t{1} << 46) || !available(use + idle_, *rounded) || posix_memalign(&p, large ? 4096 : 64, *rounded) != 0)
         fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
              " in use. Hint: use a smaller batch.");
-      if (*rounded >= (size_t{4} << 20)) madvise(p, *rounded, MADV_HUGEPAGE);
+      if (large) madvise(p, *rounded, MADV_HUGEPAGE);
     }
     allocated_ += *rounded;
     max_allocated_ = std::max(max_allocated_, allocated_);
@@ -68,6 +71,18 @@ class Allocator {
   static size_t round_up(size_t n) {
     const size_t step = n < 4096 ? 64 : n < (1u << 20) ? 4096 : (1u << 16);
     return std::max<size_t>((n + step - 1) / step * step, 64);
+  }
+  // The system promises more than it has and ends the process when the pages are touched: large blocks ask first.
+  static bool available(size_t total, size_t request) {
+    if (request < (size_t{64} << 20)) return true;
+    const size_t machine = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+    if (total > machine - machine / 32) return false;
+    std::ifstream f("/proc/meminfo");
+    for (std::string word; f >> word;) {
+      size_t kib = 0;
+      if (word == "MemAvailable:" && f >> kib) return request < kib * 1024;
+    }
+    return true;
   }
   size_t high(size_t use) const {
     const size_t most = std::max(max_allocated_, use);

@@ -18,6 +18,7 @@ class Error : public std::exception {
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
   void append(std::string_view more) { message_ += more; }
+  int origin = -1;  // node of the graph being compiled that could not be, where known
 
  private:
   ErrorKind kind_;

@@ -10,6 +10,8 @@ const Register rows{
      .doc = "Forwards its first n inputs; gradients go to the others by a user function.",
      .infer = [](const Call& c) -> Types {
        Types t;
+       if (c.integer("n") < 0 || c.integer("n") > c.n_in)
+         value_error("custom_grad: n is out of range, got ", c.integer("n"), "; expected 0 to ", c.n_in, ".");
        for (int64_t i = 0; i < c.integer("n"); ++i) t.push_back(c.in[i].type());
        return t;
      },

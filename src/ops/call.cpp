@@ -36,6 +36,7 @@ Found find_arg(const Call& c, std::string_view name) {
 
 std::mutex g_rng_mu;
 RngState g_rng{0, 0};
+constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more is a mistake; the product of bytes never overflows later
 }  // namespace
 
 Value Call::operator[](std::string_view arg) const {
@@ -200,8 +201,15 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
   n->attrs = std::move(attrs);
   const bool reserve = op.random && static_cast<int>(n->inputs.size()) == op.n_inputs_fixed;
   for (TensorType& t : op.infer(Call(*n))) {
-    for (Dim d : t.shape)
+    int64_t bytes = static_cast<int64_t>(dtype_size(t.dtype));
+    bool empty = false, fits = true;
+    for (Dim d : t.shape) {
       if (d < 0) value_error(op.name, ": the result would have a negative extent, got ", t.shape, ".");
+      if (d == 0) empty = true;
+      else fits = fits && !__builtin_mul_overflow(bytes, d, &bytes) && bytes <= kMaxBytes;
+    }
+    if (!fits && !empty)
+      fail(ErrorKind::kMemory, op.name, ": the result is too large for any machine, got ", t, "; expected at most 2^46 bytes.");
     n->outputs.push_back({std::move(t), nullptr});
   }
   if (reserve) {

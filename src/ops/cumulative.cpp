@@ -145,7 +145,7 @@ const Register scans{
      .needs = "x"},
     {.schema = "cumprod_grad(Tensor x, Tensor g, int axis) -> Tensor",
      .doc = "Gradient of cumprod; zeros in x need no care.",
-     .infer = infer_scan,
+     .infer = [](const Call& c) { return require_same_type(c, 0, 1), infer_scan(c); },
      .host = host_cumprod_grad},
     {.schema = "logcumsumexp_axis(Tensor x, int axis) -> Tensor",
      .doc = "log of the running sum of exp(x).",

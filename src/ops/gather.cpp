@@ -242,7 +242,17 @@ const Register gathers{
      .checks = true},
     {.schema = "index_axis_grad(Tensor g, Tensor index, int[] shape, int axis, int skip=-1) -> Tensor",
      .doc = "Zeros of `shape` with the slices of g added where index says; index `skip` is left out.",
-     .infer = [](const Call& c) -> Types { return {{c.type(0).dtype, shape_arg(c)}}; },
+     .infer = [](const Call& c) -> Types {
+       const Shape s = shape_arg(c), &i = c.type(1).shape;
+       const int64_t k = c.integer("axis");
+       require_index(c, 1);
+       if (k < 0 || k >= static_cast<int64_t>(s.size())) index_error(c.name(), ": axis out of range, got ", k, " for shape ", s, ".");
+       Shape g(s.begin(), s.begin() + k);
+       for (Dim d : i) g.push_back(d);
+       for (uint32_t d = static_cast<uint32_t>(k) + 1; d < s.size(); ++d) g.push_back(s[d]);
+       if (!(g == c.type(0).shape)) value_error(c.name(), ": g does not fit, got shape ", c.type(0).shape, "; expected ", g, ".");
+       return {{c.type(0).dtype, s}};
+     },
      .host = host_index_axis_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("index_axis", {g[0], c["index"]}, {{"axis", c.integer("axis")}, {"who", "gather"}}), Value()};

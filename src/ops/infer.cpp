@@ -45,6 +45,10 @@ void require_same_shape(const Call& c, uint32_t a, uint32_t b) {
   if (!(c.type(a).shape == c.type(b).shape))
     value_error(c.name(), ": shapes differ, got ", c.type(a).shape, " and ", c.type(b).shape, "; expected equal shapes.");
 }
+void require_same_type(const Call& c, uint32_t a, uint32_t b) {
+  if (!(c.type(a) == c.type(b)))
+    value_error(c.name(), ": inputs differ, got ", c.type(a), " and ", c.type(b), "; expected equal dtypes and shapes.");
+}
 void require_rank(const Call& c, uint32_t i, int64_t low, int64_t high) {
   const int64_t r = c.type(i).shape.size();
   if (r < low || r > high)

@@ -15,6 +15,7 @@ DType promoted(const Call& c);          // of Tensor, Tensor[] and number inputs
 void require_float(const Call& c, uint32_t input);
 void require_integral(const Call& c, uint32_t input);
 void require_same_shape(const Call& c, uint32_t a, uint32_t b);
+void require_same_type(const Call& c, uint32_t a, uint32_t b);
 void require_rank(const Call& c, uint32_t input, int64_t low, int64_t high = 1 << 20);
 
 // Elementwise.

@@ -3,6 +3,7 @@
 // its gradient goes to the first maximum. Average: linear, so it and its gradient are each other's gradient.
 // Adaptive pooling becomes ordinary pooling where the extents divide. The loops here are the reference;
 // faster candidates are in cpu/pool.cpp.
+#include "ops/infer.h"
 #include "ops/pool.h"
 
 #include <algorithm>
@@ -118,8 +119,7 @@ Types infer_max_grad(const Call& c) {
 }
 // (x, v) both like x -> pooled
 Types infer_max_take(const Call& c) {
-  if (!(c.type(0).shape == c.type(1).shape))
-    value_error(c.name(), ": v has shape ", c.type(1).shape, "; expected that of x, ", c.type(0).shape, ".");
+  require_same_type(c, 0, 1);
   return infer_pool(c);
 }
 Shape avg_grad_shape(const Call& c) {
@@ -130,7 +130,10 @@ Shape avg_grad_shape(const Call& c) {
 }
 Types infer_avg_grad(const Call& c) {
   expect_float(c, 0);
+  require_rank(c, 0, 3, 5);
   const Shape x = avg_grad_shape(c);
+  if (x.size() != c.type(0).shape.size())
+    value_error(c.name(), ": input_size does not fit, got ", to_string(c.ints("input_size")), " for grad ", c.type(0).shape, ".");
   const Shape& g = c.type(0).shape;
   if (!(pool_geometry(c, x).out == spatial_of(g)))
     value_error(c.name(), ": grad ", g, " does not match an input of shape ", x, ".");

@@ -400,7 +400,12 @@ const Register quantiles{
      .needs = "x"},
     {.schema = "quantile_grad(Tensor x, Tensor g, float[] q, str interpolation, bool ignore_nan) -> Tensor",
      .doc = "Gradient of quantiles: shared by the two neighbours.",
-     .infer = like_first,
+     .infer = [](const Call& c) -> Types {
+       Shape g = without_last(c);
+       g.insert(0, static_cast<int64_t>(c.reals("q").size()));
+       if (numel(c.type(1).shape) != numel(g)) value_error("quantile_grad: g does not fit, got shape ", c.type(1).shape, "; expected ", g, ".");
+       return like_first(c);
+     },
      .host = host_quantile_grad},
 };
 
@@ -506,6 +511,8 @@ void host_histogram(const HostCall& h) {
       const double v = load_double(x.as<char>() + w.offset[0] * size, x.dtype);
       lo = std::min(lo, v), hi = std::max(hi, v);
     }
+    if (!std::isfinite(lo) || !std::isfinite(hi))
+      value_error("histogram: the data has no finite range, got ", lo, " to ", hi, "; expected finite values or min < max.");
   }
   if (lo == hi) lo -= 1, hi += 1;
   std::vector<double> count(static_cast<size_t>(bins), 0);
@@ -515,7 +522,8 @@ void host_histogram(const HostCall& h) {
   for (int64_t i = 0; i < n; ++i, w.next()) {
     const double v = load_double(x.as<char>() + w.offset[0] * size, x.dtype);
     if (!(v >= lo && v <= hi)) continue;
-    const int64_t b = std::min(static_cast<int64_t>((v - lo) / (hi - lo) * static_cast<double>(bins)), bins - 1);
+    const double at = (v / 2 - lo / 2) / (hi / 2 - lo / 2) * static_cast<double>(bins);  // halves: no overflow
+    const int64_t b = std::min(static_cast<int64_t>(at), bins - 1);
     double by = 1;
     if (weight)
       by = load_double(weight->as<char>() + offset_at(weight->shape, weight->strides, i) * static_cast<int64_t>(dtype_size(weight->dtype)), weight->dtype);
@@ -575,7 +583,11 @@ const Register search{
      .doc = "Counts in equal bins from min to max (of the data when equal); values outside are left out.",
      .infer = [](const Call& c) -> Types {
        if (c.integer("bins") < 1) value_error("histogram: bins is not positive, got ", c.integer("bins"), ".");
-       if (c.real("min") > c.real("max")) value_error("histogram: min is above max, got ", c.real("min"), " and ", c.real("max"), ".");
+       const double lo = c.real("min"), hi = c.real("max");
+      if (!(lo <= hi) || !std::isfinite(lo) || !std::isfinite(hi))
+        value_error("histogram: the range is not usable, got min ", lo, " and max ", hi, "; expected finite min <= max.");
+      if (c.has("weight") && !(c.type(1).shape == c.type(0).shape))
+        value_error("histogram: weight does not fit, got shape ", c.type(1).shape, "; expected ", c.type(0).shape, ".");
        return {{c.flag("density") || c.has("weight") ? DType::kFloat32 : DType::kInt64, {c.integer("bins")}}};
      },
      .host = host_histogram,

@@ -55,10 +55,15 @@ double i0(double x) { return i0e(x) * std::exp(std::abs(x)); }
 double i1(double x) { return i1e(x) * std::exp(std::abs(x)); }
 
 double factorial(int64_t n) { return std::tgamma(static_cast<double>(n) + 1); }
-// n-th derivative of digamma for x > 0 (n >= 1): recurrence up to 20, then the asymptotic series.
+// n-th derivative of digamma (n >= 1): recurrence up to 20, then the asymptotic series. Far below zero the sum over all
+// integers, which has period 1, less the part to the left.
 double polygamma_of(int64_t n, double x) {
   if (x <= 0 && x == std::floor(x)) return INFINITY;
   const double s = n % 2 ? 1 : -1, d = static_cast<double>(n);
+  if (x < -20) {
+    const double f = x - std::floor(x);
+    return polygamma_of(n, f) + s * (polygamma_of(n, 1 - f) - polygamma_of(n, 1 - x));
+  }
   double sum = 0;
   while (x < 20) sum += 1 / std::pow(x, d + 1), x += 1;
   static const double b[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};

@@ -369,7 +369,15 @@ std::shared_ptr<const Plan> PlanBuilder::build() {
   make_units();
   for (Node* n : order_)
     if (n->kind == Node::Kind::kInput) written_.insert(id({n, 0}));
-  for (int u : schedule_) units_[u].node ? emit_node(units_[u]) : emit_group(units_[u]);
+  for (int u : schedule_) {
+    try {
+      units_[u].node ? emit_node(units_[u]) : emit_group(units_[u]);
+    } catch (Error& e) {
+      const Node& n = units_[u].node ? *units_[u].node : *units_[u].group.nodes.back();
+      if (e.origin < 0) e.origin = n.pos.instr;
+      throw;
+    }
+  }
   for (const Value& v : graph_.outputs) {
     int x = id(v);
     ensure_written(x, v.node->pos.instr);

@@ -2,6 +2,7 @@
 // Running a Plan: allocate everything up front, then call the kernels in order.
 #include <array>
 #include <chrono>
+#include <new>
 
 #include "plan/plan.h"
 
@@ -63,6 +64,9 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
       } else {
         s.kernel->run(ptrs.data());
       }
+    } catch (const std::bad_alloc&) {
+      r->failed_origin = s.origin;
+      fail(ErrorKind::kMemory, s.what, ": out of memory for a kernel's own working space. Hint: use a smaller batch.");
     } catch (...) {
       r->failed_origin = s.origin;
       throw;

@@ -97,6 +97,39 @@ class Flush {
   void run(const Value* want) {
     ctx_.pending_bytes_ = 0;  // what is not reached below is dead
     collect_roots(want);
+    run_roots(want);
+  }
+
+  // After a failure that no node can be blamed for (memory): every value runs by itself, the ones that need least first,
+  // so that one that cannot be had does not take others with it (fresh parameters, copies). What fails then, or comes
+  // too late, raises the error when it is read.
+  void rescue(const Error& e) {
+    if (!blameless_) return;
+    std::vector<std::pair<size_t, Value>> waiting;
+    for (const Ref<Cell>& c : cells_)
+      if (pending(c->value_) && !has_error(*c->value_.node)) {
+        roots_ = {c->value_};
+        walk();
+        waiting.emplace_back(order_.size(), c->value_);
+      }
+    std::stable_sort(waiting.begin(), waiting.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    const auto t0 = Clock::now();
+    for (const auto& [size, v] : waiting) {
+      if (!pending(v) || has_error(*v.node)) continue;
+      try {
+        if (seconds_since(t0) > kRescueSeconds) throw e;
+        Flush alone(ctx_);
+        alone.alone_ = true;
+        alone.roots_ = {v};
+        alone.run_roots(nullptr);
+      } catch (const Error& again) {
+        set_error(v.node.get(), again.message(), again.kind());
+      }
+    }
+  }
+
+ private:
+  void run_roots(const Value* want) {
     const auto t0 = Clock::now();
     while (!roots_.empty() && !walk()) drop_failed(want);
     if (roots_.empty()) return;
@@ -111,7 +144,8 @@ class Flush {
       ++st.hits;
     } else {
       const auto t1 = Clock::now();
-      plan = compile();
+      PlanRun none;
+      guarded(none, [&] { plan = compile(); });
       cache().put(key, plan);
       ++st.plans;
       st.compile_seconds += seconds_since(t1);
@@ -124,7 +158,21 @@ class Flush {
     st.nodes += n_nodes;
   }
 
- private:
+  // Everything but an interrupt (which leaves the graph pending) becomes an Error that the graph remembers.
+  template <class F>
+  void guarded(PlanRun& r, F f) {
+    try {
+      return f();
+    } catch (const Error& e) {
+      if (r.failed_origin < 0) r.failed_origin = e.origin;
+      failed(e, r);
+    } catch (const std::bad_alloc&) {
+      failed(Error(ErrorKind::kMemory, "out of memory for the work of a step. Hint: use a smaller batch."), r);
+    } catch (const std::exception& e) {
+      failed(Error(ErrorKind::kRuntime, e.what()), r);
+    }
+  }
+
   struct Leaf {
     Value v;
     uint32_t edges = 0;
@@ -274,7 +322,7 @@ class Flush {
       const Buffer& b = *n->outputs[l.v.index].buffer;
       // +1: the reference in leaves_ itself. Outputs of multi-output nodes are not counted: never donated. Nor is a
       // part of a larger storage: what takes a storage over starts at its first byte.
-      l.donatable = flags().donate && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
+      l.donatable = flags().donate && !alone_ && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
                     b.storage->use_count() == 1 && !b.storage->free && b.offset == 0 && !own_gradient_reads(l.v);
     }
     committed_.clear();
@@ -290,6 +338,26 @@ class Flush {
     if (n->outputs.size() == 1 && n->slot < leaves_.size() && leaves_[n->slot].v == v) leaves_[n->slot].edges += 2;
   }
 
+  // By structure, as everything else: a body that is recorded anew is the same plan, and an address may be used again.
+  static void mix_region(Key* k, const Graph& g) {
+    std::unordered_map<const Node*, uint64_t> number;
+    auto mix = [&](const Value& v) {
+      const auto it = number.find(v.node.get());
+      if (it == number.end()) fail(ErrorKind::kRuntime, "loop: the body reads a value that is not one of its inputs.");
+      k->mix(it->second << 32 | v.index);
+    };
+    for (const Node* n : topological(g.outputs)) {
+      k->mix(static_cast<uint64_t>(n->kind) | uint64_t{n->op ? n->op->uid : 0} << 2);
+      k->mix(static_cast<uint64_t>(n->outputs[0].type.dtype));
+      for (Dim d : n->outputs[0].type.shape) k->mix(static_cast<uint64_t>(d));
+      for (int64_t w : n->attrs) k->mix(static_cast<uint64_t>(w));
+      for (const Value& v : n->inputs) mix(v);
+      if (n->extra && n->extra->region) mix_region(k, *n->extra->region);
+      number.emplace(n, number.size());
+    }
+    for (const Value& v : g.outputs) mix(v);
+  }
+
   Key hash() const {
     Key k;
     const Flags& f = flags();
@@ -299,7 +367,7 @@ class Flush {
       k.mix(n->op->uid);
       for (int64_t w : n->attrs) k.mix(static_cast<uint64_t>(w));
       for (uint32_t i = 0; i < n->inputs.size(); ++i) k.mix(codes_[c++]);
-      if (n->extra && n->extra->region) k.mix(reinterpret_cast<uint64_t>(n->extra->region.get()));
+      if (n->extra && n->extra->region) mix_region(&k, *n->extra->region);
     }
     for (const Leaf& l : leaves_) {
       const TensorType& t = l.v.type();
@@ -374,24 +442,36 @@ class Flush {
         r.inputs[i] = n.outputs[leaves_[i].v.index].buffer;
       }
     }
-    try {
-      run_plan(plan, &r, poll_function());
-    } catch (const Error& e) {
-      failed(e, r);
-    }
+    guarded(r, [&] { run_plan(plan, &r, poll_function()); });
     finish(r);
+  }
+
+  // Which pending nodes a failure spoils: those that depend on the node to blame. Where state was overwritten already,
+  // all but what is made from nothing (initial values). Where nothing is to blame, none: see rescue().
+  std::vector<char> spoiled(const PlanRun& r) {
+    const int blame = r.failed_origin < static_cast<int>(order_.size()) ? r.failed_origin : -1;
+    blameless_ = blame < 0 || r.wrote_donated;
+    std::vector<char> bad(order_.size(), 0);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      if (static_cast<int>(i) == blame) bad[i] = 1;
+      for (const Value& v : order_[i]->inputs)
+        if (pending(v) ? bad[v.node->slot] != 0 : r.wrote_donated && v.node->kind != Node::Kind::kScalar) bad[i] = 1;
+    }
+    return bad;
   }
 
   // Parameters go back to what they were; what could not be computed re-raises the same error from now on.
   [[noreturn]] void failed(const Error& e, const PlanRun& r) {
+    if (alone_) throw Error(e);
     Error err = e;
     if (r.failed_origin >= 0 && r.failed_origin < static_cast<int>(order_.size()))
       if (const std::string at = describe_position(order_[r.failed_origin]->pos); !at.empty())
         err.append(cat("\n  recorded at ", at));
-    for (Node* n : order_)
-      if (n->op != leaf_op()) set_error(n, err.message(), err.kind());
+    const std::vector<char> bad = spoiled(r);
+    for (size_t i = 0; i < order_.size(); ++i)
+      if (bad[i] && order_[i]->op != leaf_op()) set_error(order_[i], err.message(), err.kind());
     for (const Ref<Cell>& c : cells_) {
-      if (!c->committed_) continue;
+      if (!c->committed_ || has_error(*c->committed_.node)) continue;
       Value back = c->committed_;
       c->value_ = std::move(back);
       ++c->version_;
@@ -412,6 +492,7 @@ class Flush {
       Node* n = order_[i];
       if (n->op == leaf_op()) continue;  // a name for its input, made once per version and used by many graphs
       if (n->op->view && !n->materialised(0)) continue;  // no kernel ran: other views may still read through it
+      if (alone_) continue;  // other values may still need the inner ones
       n->executed = true;
       if (tape_[i] && !n->released) continue;
       for (Value& v : n->inputs) drop.push_back(std::move(v));
@@ -419,6 +500,7 @@ class Flush {
     }
     unlink_all();
     order_.clear();
+    if (alone_) return;
     // A result of a multi-output node gets a node of its own: its buffer can be handed on (donated) independently.
     for (const Ref<Cell>& c : cells_) {
       Value& v = c->value_;
@@ -439,6 +521,8 @@ class Flush {
   };
 
   Context& ctx_;
+  static constexpr double kRescueSeconds = 1;
+  bool alone_ = false, blameless_ = false;
   std::vector<Ref<Cell>> cells_;
   std::vector<Value> roots_, outputs_, committed_;
   std::vector<Node*> order_;
@@ -457,7 +541,13 @@ void Context::flush(const Value* want) {
     static const bool once = (cache().clear(), true);
     (void)once;
   }
-  Flush(*this).run(want);
+  Flush f(*this);
+  try {
+    f.run(want);
+  } catch (const Error& e) {
+    f.rescue(e);
+    throw;
+  }
 }
 
 void clear_plan_cache() {

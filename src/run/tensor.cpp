@@ -20,7 +20,8 @@ Cell::Cell(Value v) : value_(std::move(v)) {
 Cell::~Cell() { unlink(); }
 
 void Cell::set(Value v) {
-  if (!is_pending(value_)) committed_ = value_;
+  // Of a value that was written in place before it ever ran, the first version: what a failing step goes back to.
+  if (!is_pending(value_) || !committed_) committed_ = value_;
   value_ = std::move(v);
   ++version_;
   if (is_pending(value_)) link();
