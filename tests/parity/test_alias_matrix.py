@@ -33,6 +33,19 @@ for _case in aliasing.cases():
     BY_VIEW.setdefault(_case[0].split(".")[0], []).append(_case)
 
 
+MISSING = {
+    "as_strided": "gives a copy here, a view in Paddle",
+    "unfold": "gives a copy here, a view in Paddle",
+    "detach": "a write through detach() takes the written elements out of the graph; Paddle's gradient ignores it",
+}
+
+
+def views(*missing):
+    """All views, those of ``missing`` marked as known to fail."""
+    marks = {v: pytest.mark.xfail(reason=MISSING[v], strict=True) for v in missing}
+    return [pytest.param(v, marks=[marks[v]] if v in marks else []) for v in BY_VIEW]
+
+
 def expected(name):
     """(values, gradients that are accepted) for one program; values None where Paddle crashes."""
     view, write, target = name.split(".")
@@ -51,7 +64,7 @@ def shorten(x):
     return f"error {aliasing.last_error}"[:300] if x == "error" else str(x)[:300]
 
 
-@pytest.mark.parametrize("view", list(BY_VIEW))
+@pytest.mark.parametrize("view", views("as_strided", "unfold"))
 def test_values(view):
     wrong = []
     for name, make, do, target in BY_VIEW[view]:
@@ -67,7 +80,7 @@ def test_values(view):
     assert not wrong, f"{len(wrong)} of {len(BY_VIEW[view])} programs\n" + "\n".join(wrong[:8])
 
 
-@pytest.mark.parametrize("view", list(BY_VIEW))
+@pytest.mark.parametrize("view", views("as_strided", "unfold", "detach"))
 def test_gradients(view):
     wrong = []
     for name, make, do, target in BY_VIEW[view]:
