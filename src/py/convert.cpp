@@ -3,6 +3,7 @@
 #include "py/py_tensor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace yuloh::py {
@@ -116,8 +117,8 @@ int64_t as_int(PyObject* o, std::string_view what) {
   const Obj i(PyNumber_Index(o));
   if (!i) {
     PyErr_Clear();
-    if (PyFloat_Check(o) && PyFloat_AS_DOUBLE(o) == static_cast<double>(static_cast<int64_t>(PyFloat_AS_DOUBLE(o))))
-      return static_cast<int64_t>(PyFloat_AS_DOUBLE(o));
+    const double d = PyFloat_Check(o) ? PyFloat_AS_DOUBLE(o) : 0.5;
+    if (std::fabs(d) < 0x1p63 && d == std::trunc(d)) return static_cast<int64_t>(d);
     type_error(what, ": expected an integer, got ", Py_TYPE(o)->tp_name, ".");
   }
   int overflow = 0;
@@ -165,7 +166,7 @@ Shape as_shape(PyObject* o, std::string_view what) {
   return s;
 }
 
-Value value_from_buffer(PyObject* array, const DType* want) {
+Value value_from_buffer(PyObject* array) {
   Py_buffer b;
   if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) != 0) throw PythonError();
   struct Release {
@@ -176,7 +177,6 @@ Value value_from_buffer(PyObject* array, const DType* want) {
   if (!dtype_of_format(b.format, b.itemsize, &t.dtype))
     type_error("to_tensor: arrays of this element type are not supported, got format `", b.format, "`.");
   for (int i = 0; i < b.ndim; ++i) t.shape.push_back(b.shape[i]);
-  if (want && dtype_size(*want) == static_cast<size_t>(b.itemsize) && t.dtype == DType::kBFloat16) t.dtype = DType::kBFloat16;
   Ref<Buffer> buf = allocate_buffer(t);
   if (numel(t.shape) > 0) copy_strided(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), b, 0);
   return make_data(t, std::move(buf));

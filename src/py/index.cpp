@@ -134,12 +134,13 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) {
   const TensorType type = view->type();
   Value v;
   if (is_tensor(value)) v = tensor_of(value).value();
-  else if (PyFloat_Check(value) || PyLong_Check(value) || PyBool_Check(value)) v = make_scalar(type.dtype, as_double(value, "value"));
-  else if (PyObject_CheckBuffer(value)) v = value_from_buffer(value, nullptr);
+  else if (PyLong_Check(value) && is_integral(type.dtype)) v = make_scalar_int(type.dtype, as_int(value, "value"));
+  else if (PyFloat_Check(value) || PyLong_Check(value)) v = make_scalar(type.dtype, as_double(value, "value"));
+  else if (PyObject_CheckBuffer(value)) v = value_from_buffer(value);
   else {
     const Obj np = Obj::check(PyImport_ImportModule("numpy"));
     const Obj a = Obj::check(PyObject_CallMethod(np.get(), "asarray", "O", value));
-    v = value_from_buffer(a.get(), nullptr);
+    v = value_from_buffer(a.get());
   }
   if (v.dtype() != type.dtype) v = call("cast", {v}, {{"dtype", type.dtype}});
   if (!(v.shape() == type.shape)) {

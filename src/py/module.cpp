@@ -140,7 +140,7 @@ void bind_ops(nb::module_& m) {
 void bind_tensors(nb::module_& m) {
   m.def("from_buffer", [](nb::handle array, nb::object dtype, bool stop_gradient) {
     return call_guarded([&] {
-      Value v = value_from_buffer(array.ptr(), nullptr);
+      Value v = value_from_buffer(array.ptr());
       if (!dtype.is_none()) {
         DType t;
         if (!dtype_from_object(dtype.ptr(), &t)) type_error("to_tensor: unknown dtype.");
@@ -155,6 +155,7 @@ void bind_tensors(nb::module_& m) {
      "A tensor with a copy of a NumPy array (or other buffer).");
   m.def("grad", [](nb::handle outputs, nb::handle inputs, nb::object grad_outputs, bool retain, bool create, bool allow_unused, nb::object) {
     return call_guarded([&]() -> PyObject* {
+      const GradMode mode(true);  // the graph was recorded: under no_grad, too, leaves are asked for as leaves
       BackwardRequest r;
       r.outputs = values_of(outputs), r.wanted = values_of(inputs);
       if (!grad_outputs.is_none()) r.grads = values_of(grad_outputs);

@@ -72,7 +72,7 @@ class Obj {  // owned reference
 PyObject* dtype_object(DType t);                 // borrowed singleton
 bool dtype_from_object(PyObject* o, DType* t);   // DType, str, np.dtype, np.float32, float/int/bool
 void register_dtype_object(DType t, PyObject* o);
-Value value_from_buffer(PyObject* array, const DType* dtype);  // copies; NumPy arrays and anything with a buffer
+Value value_from_buffer(PyObject* array);  // copies; NumPy arrays and anything with a buffer
 PyObject* to_numpy(Tensor& t);
 int64_t as_int(PyObject* o, std::string_view what);
 double as_double(PyObject* o, std::string_view what);

@@ -205,7 +205,7 @@ DType number_dtype(const OpDef& op, const Arguments& a) {
 
 Value tensor_input(const OpDef& op, const ArgSpec& a, PyObject* o) {
   if (is_tensor(o)) return tensor_of(o).value();
-  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return value_from_buffer(o, nullptr);
+  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return value_from_buffer(o);
   bad_argument(op, a, o, "a Tensor");
 }
 

@@ -31,7 +31,7 @@ int tensor_init(PyObject* self, PyObject* args, PyObject* kwargs) {
            else {
              const DType d = default_dtype();
              Shape empty{0};
-             t = make_ref<Tensor>(src ? value_from_buffer(src, nullptr) : make_data({d, empty}, allocate_buffer({d, empty})));
+             t = make_ref<Tensor>(src ? value_from_buffer(src) : make_data({d, empty}, allocate_buffer({d, empty})));
            }
            auto* p = reinterpret_cast<PyTensor*>(self);
            Ref<Tensor> old(p->t);
@@ -161,6 +161,7 @@ PyObject* m_item_at(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     Tensor& t = SELF;
     const TensorType type = t.type();
     int64_t count = numel(type.shape), flat = 0;
+    if (count == 0) index_error("item: an empty tensor has no elements, got shape ", type.shape, ".");
     if (n == 0 && count != 1) value_error("item: only a tensor of one element has a single value, got shape ", type.shape, ".");
     const Ref<Buffer> b = t.materialise();
     Ints index(type.shape.size(), 0);
@@ -241,7 +242,7 @@ PyObject* m_assign_graph(PyObject* self, PyObject* other) {  // as an op would: 
 PyObject* m_assign(PyObject* self, PyObject* other) {
   return guarded([&] {
     Tensor& t = SELF;
-    Value v = is_tensor(other) ? tensor_of(other).detach()->value() : value_from_buffer(other, nullptr);
+    Value v = is_tensor(other) ? tensor_of(other).detach()->value() : value_from_buffer(other);
     if (!(v.shape() == t.type().shape))
       value_error("set_value: shape does not fit, got ", v.shape(), "; expected ", t.type().shape, ".");
     NoGrad guard;
@@ -310,7 +311,7 @@ PyObject* binary(PyObject* a, PyObject* b) {
   return guarded([&] {
     PyObject* args[2] = {a, b};
     Obj left;
-    if (!is_tensor(a) && PyObject_CheckBuffer(a)) args[0] = (left = Obj(wrap_value(value_from_buffer(a, nullptr)))).get();
+    if (!is_tensor(a) && PyObject_CheckBuffer(a)) args[0] = (left = Obj(wrap_value(value_from_buffer(a)))).get();
     return record_call(operator_row<kName>(), args, 2, nullptr, false);
   });
 }

@@ -490,3 +490,16 @@ def test_threads_that_read_each_other_do_not_wait_for_each_other():
     for t in threads:
         t.join(timeout=120)
     assert not any(t.is_alive() for t in threads)
+
+
+def test_small_reads_and_writes_are_exact():
+    x = paddle.zeros([2], "int64")
+    x[0] = 2**60 + 1
+    assert int(x[0]) == 2**60 + 1
+    with pytest.raises(IndexError, match="empty"):
+        paddle.zeros([0, 2]).item(0, 1)
+    w = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = (w * w).sum()
+    with paddle.no_grad():
+        (g,) = paddle.grad(y, w)
+    np.testing.assert_array_equal(g.numpy(), [2, 4])
