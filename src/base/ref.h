@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ref<T>: intrusive reference counting. Counts are atomic because tensors may cross user threads; objects that own
-// long chains (graph nodes) override `destroy` to unwind iteratively.
+// Ref<T>: intrusive reference counting. Counts are atomic because tensors may cross user threads; types that own
+// long chains (graph nodes) overload `destroy_last` to unwind iteratively.
 #pragma once
 #include <atomic>
 #include <cstdint>

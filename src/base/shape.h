@@ -22,7 +22,7 @@ bool is_dense_in_order(const Shape& s, const Ints& strides);  // some permutatio
 bool is_row_major(const Shape& s, const Ints& strides);       // ignores extents of 1
 bool is_channels_last(const Shape& s, const Ints& strides);
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b);  // throws kValue
-int64_t normalize_axis(std::string_view op, int64_t axis, int64_t rank, std::string_view name = "axis");  // throws kIndex... as kValue
+int64_t normalize_axis(std::string_view op, int64_t axis, int64_t rank, std::string_view name = "axis");  // throws kIndex
 Ints normalize_axes(std::string_view op, const Ints& axes, int64_t rank);  // unique, sorted; empty = all
 std::string to_string(const Shape& s);  // "[2, 3]"
 std::ostream& operator<<(std::ostream& o, const Shape& s);

@@ -47,7 +47,6 @@ struct Expr {
 };
 std::string to_string(const Expr& e);
 // d(root)/d(arg) * g where g is argument number `n_args` of the result; root = -1 means "always zero".
-// `out_arg` >= 0: an extra argument holding the op's own output, used where the rule can (exp, tanh, sigmoid...).
 Expr differentiate(const Expr& e, int arg, int n_args);
 
 class Scalar {

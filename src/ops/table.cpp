@@ -171,7 +171,7 @@ const std::string* intern(std::string_view s) {
 
 std::shared_ptr<const Expr> scalar_expr(const Call& c) {
   const OpDef& op = c.op;
-  if (op.expr) return op.expr;
+  if (op.expr && !op.scalar) return op.expr;  // a derived row: set before it was published
   // A derived row of an op with static attributes is differentiated per call; everything else is recorded once.
   const OpDef& base = op.base ? *op.base : op;
   if (op.base) {

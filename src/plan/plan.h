@@ -77,7 +77,6 @@ struct PlanRun {
 // throw to interrupt. On a throw nothing donated was written unless r->wrote_donated.
 void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll);
 
-struct StepTime { double seconds; };
 void set_profile_sink(std::function<void(const Step&, double seconds)> sink);  // null: off
 
 }  // namespace yuloh
