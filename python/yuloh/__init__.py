@@ -4,6 +4,7 @@
 This file only gathers names. Functions come from the core's op table (``_core.public``) with their schemas; modules
 hold signatures and containers. Heavy rooms (vision, hapi, inference, distributed) load at first use.
 """
+
 import importlib as _importlib
 
 from . import _core
@@ -16,22 +17,73 @@ globals().update(_core.public("paddle"))
 from . import tensor, tensor_ops  # noqa: E402  (attach methods, wrappers whose signatures a schema cannot say)
 from .tensor import *  # noqa: E402,F401,F403
 from .tensor_ops import *  # noqa: E402,F401,F403
+from ._guard import guard as _guard  # noqa: E402
+
+_guard(tensor_ops.__all__, globals())
 from .framework import (  # noqa: E402,F401
-    ParamAttr, create_parameter, get_cuda_rng_state, get_default_dtype, get_flags, get_rng_state, load, save, seed,
-    set_cuda_rng_state, set_default_dtype, set_flags, set_rng_state)
+    ParamAttr,
+    create_parameter,
+    get_cuda_rng_state,
+    get_default_dtype,
+    get_flags,
+    get_rng_state,
+    load,
+    save,
+    seed,
+    set_cuda_rng_state,
+    set_default_dtype,
+    set_flags,
+    set_rng_state,
+)
 from .autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled  # noqa: E402,F401
 from . import amp, autograd, device, framework, io, metric, nn, optimizer, regularizer, static  # noqa: E402,F401
 from .nn import Layer as _Layer  # noqa: E402,F401
 from .device import (  # noqa: E402,F401
-    CPUPlace, CUDAPinnedPlace, CUDAPlace, get_device, is_compiled_with_cuda, is_compiled_with_rocm,
-    is_compiled_with_xpu, set_device)
+    CPUPlace,
+    CUDAPinnedPlace,
+    CUDAPlace,
+    get_device,
+    is_compiled_with_cuda,
+    is_compiled_with_rocm,
+    is_compiled_with_xpu,
+    set_device,
+)
 
 __version__ = "3.3.1"  # the API that is spoken; yuloh.version has the product's own
 version = None
 
-_LAZY = {"vision", "hapi", "inference", "distributed", "fluid", "jit", "fleet", "cli", "bench", "report", "linalg", "fft",
-         "utils", "version", "onnx", "base", "incubate", "sysconfig", "text", "audio", "sparse", "distribution", "signal"}
-_LAZY_NAMES = {"Model": "hapi", "summary": "hapi", "flops": "hapi", "callbacks": "hapi", "DataParallel": "distributed"}
+_LAZY = {
+    "vision",
+    "hapi",
+    "inference",
+    "distributed",
+    "fluid",
+    "jit",
+    "fleet",
+    "cli",
+    "bench",
+    "report",
+    "linalg",
+    "fft",
+    "utils",
+    "version",
+    "onnx",
+    "base",
+    "incubate",
+    "sysconfig",
+    "text",
+    "audio",
+    "sparse",
+    "distribution",
+    "signal",
+}
+_LAZY_NAMES = {
+    "Model": "hapi",
+    "summary": "hapi",
+    "flops": "hapi",
+    "callbacks": "hapi",
+    "DataParallel": "distributed",
+}
 del version
 
 
@@ -46,7 +98,9 @@ def __getattr__(name):
                 raise
             raise AttributeError(f"module 'yuloh' has no attribute {name!r} yet.") from None
     else:
-        raise AttributeError(f"module 'yuloh' has no attribute {name!r}. Hint: docs/ops.md lists what exists.")
+        raise AttributeError(
+            f"module 'yuloh' has no attribute {name!r}. Hint: docs/ops.md lists what exists."
+        )
     globals()[name] = value
     return value
 
@@ -65,5 +119,7 @@ def disable_static(place=None):
 
 def enable_static():
     """Raises RuntimeError: programs are recorded from eager code here."""
-    raise RuntimeError("enable_static: static programs are not built by hand here; write eager code (it is recorded and "
-                       "optimised as a graph). Hint: remove paddle.enable_static().")
+    raise RuntimeError(
+        "enable_static: static programs are not built by hand here; write eager code (it is recorded and "
+        "optimised as a graph). Hint: remove paddle.enable_static()."
+    )

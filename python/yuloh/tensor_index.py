@@ -4,6 +4,7 @@
 NumPy's rules: index arrays broadcast together; if they stand side by side the result axes take their place, otherwise
 they come first. Reading records ``index``, writing records ``index_put`` and rebinds the storage.
 """
+
 import numpy as np
 
 from . import _core
@@ -22,7 +23,7 @@ def _normalise(x, index):
     fill = x.ndim - consumed
     if fill < 0:
         raise IndexError(f"indexing: too many indices, got {consumed} for a tensor of shape {x.shape}.")
-    items[at:at + 1] = [slice(None)] * fill
+    items[at : at + 1] = [slice(None)] * fill
     basic, arrays = [], []
     for i in items:
         if isinstance(i, Tensor) and i.dtype == "bool":
@@ -30,8 +31,10 @@ def _normalise(x, index):
             axis = sum(1 for b in basic if b is not None)
             for k, extent in enumerate(i.shape):
                 if x.shape[axis + k] != extent:
-                    raise IndexError(f"indexing: the mask does not fit, got shape {i.shape}; expected extents "
-                                     f"{x.shape[axis:axis + i.ndim]} at axis {axis}.")
+                    raise IndexError(
+                        f"indexing: the mask does not fit, got shape {i.shape}; expected extents "
+                        f"{x.shape[axis : axis + i.ndim]} at axis {axis}."
+                    )
             basic += [slice(None)] * i.ndim
             arrays += parts
         elif isinstance(i, Tensor):
@@ -49,6 +52,7 @@ def _normalise(x, index):
 
 def _core_nonzero(mask):
     from .tensor_ops import nonzero
+
     where = nonzero(mask)
     return [where[:, k] for k in range(mask.ndim)]
 
@@ -59,10 +63,17 @@ def _as_index(i):
         if array.size == 0 and array.dtype != bool:
             array = array.astype(np.int64)
         from .tensor import to_tensor
+
         return to_tensor(array)
     if isinstance(i, (bool, np.bool_)):
         from .tensor import to_tensor
+
         return to_tensor(np.asarray(bool(i)))
+    if not (i is None or i is Ellipsis or isinstance(i, (Tensor, slice)) or hasattr(i, "__index__")):
+        raise IndexError(
+            f"indexing: an index of type {type(i).__name__} is not supported, got {i!r:.80}; expected an integer, "
+            "slice, ..., None, or a list, array or Tensor of integers or a mask."
+        )
     if isinstance(i, Tensor) and i.dtype not in ("bool", "int64", "int32", "int16", "int8", "uint8"):
         raise IndexError(f"indexing: index tensors are integers or masks, got {i.dtype}.")
     return i
@@ -81,7 +92,7 @@ def _split(arrays):
 def get(x, index):
     """``x[index]`` where an index is a tensor, list or mask."""
     if isinstance(index, Tensor) and index.dtype == "bool" and index.ndim == 0 or isinstance(index, bool):
-        return x.unsqueeze(0)[0:1 if bool(index) else 0]
+        return x.unsqueeze(0)[0 : 1 if bool(index) else 0]
     view, arrays = _normalise(x, index)
     axes, together = _split(arrays)
     if not axes:
@@ -99,6 +110,7 @@ def get(x, index):
 def put(x, index, value):
     """``x[index] = value`` where an index is a tensor, list or mask; every alias of ``x`` sees it."""
     from .tensor import to_tensor
+
     if not isinstance(value, Tensor):
         value = to_tensor(np.asarray(value))
     value = value.astype(x.dtype) if value.dtype != x.dtype else value

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor room: functions that take or give several tensors (split, stack variants, meshgrid, einsum) and thin algebra.
 
-Everything is made of table ops; what ``unbind`` and ``tensor_split`` give shares storage with the tensor, as in Paddle.
+Everything is made of table ops; what ``unbind`` gives shares storage with the tensor, as in Paddle.
 """
+
 import math
+
+import numpy as np
 
 from . import _core
 
@@ -11,18 +14,65 @@ ops = _core.ops
 Tensor = _core.Tensor
 
 __all__ = [
-    "split", "chunk", "unbind", "unstack", "tensor_split", "hsplit", "vsplit", "dsplit", "broadcast_tensors", "meshgrid",
-    "add_n", "hstack", "vstack", "dstack", "column_stack", "row_stack", "cartesian_prod", "atleast_1d", "atleast_2d",
-    "atleast_3d", "block_diag", "moveaxis", "diagflat", "trace", "kron", "inner", "outer", "dot", "mv", "cross", "dist",
-    "cdist", "tensordot", "einsum", "addmm", "trapezoid", "vander", "tril_indices", "triu_indices", "crop", "reverse", "ravel",
-    "slice_scatter", "select_scatter", "multiplex", "shard_index", "renorm", "permute", "narrow", "concatenate",
+    "split",
+    "chunk",
+    "unbind",
+    "unstack",
+    "tensor_split",
+    "hsplit",
+    "vsplit",
+    "dsplit",
+    "broadcast_tensors",
+    "meshgrid",
+    "add_n",
+    "hstack",
+    "vstack",
+    "dstack",
+    "column_stack",
+    "row_stack",
+    "cartesian_prod",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "moveaxis",
+    "diagflat",
+    "trace",
+    "kron",
+    "inner",
+    "outer",
+    "dot",
+    "mv",
+    "cross",
+    "dist",
+    "cdist",
+    "tensordot",
+    "einsum",
+    "addmm",
+    "trapezoid",
+    "vander",
+    "tril_indices",
+    "triu_indices",
+    "crop",
+    "reverse",
+    "ravel",
+    "slice_scatter",
+    "select_scatter",
+    "multiplex",
+    "shard_index",
+    "renorm",
+    "permute",
+    "narrow",
+    "concatenate",
 ]
 
 
 def _axis(name, axis, rank):
     axis = int(axis)
     if not -rank <= axis < rank:
-        raise ValueError(f"{name}: axis out of range, got {axis} for a tensor of rank {rank}; expected {-rank} <= axis < {rank}.")
+        raise ValueError(
+            f"{name}: axis out of range, got {axis} for a tensor of rank {rank}; expected {-rank} <= axis < {rank}."
+        )
     return axis + rank if axis < 0 else axis
 
 
@@ -36,14 +86,18 @@ def split(x, num_or_sections, axis=0, name=None):
     n = x.shape[axis]
     if isinstance(num_or_sections, int):
         if num_or_sections < 1 or n % num_or_sections:
-            raise ValueError(f"split: axis {axis} of extent {n} does not divide into {num_or_sections} equal parts.")
+            raise ValueError(
+                f"split: axis {axis} of extent {n} does not divide into {num_or_sections} equal parts."
+            )
         sizes = [n // num_or_sections] * num_or_sections
     else:
         sizes = [int(s) for s in num_or_sections]
         if sizes.count(-1) == 1:
             sizes[sizes.index(-1)] = n - sum(s for s in sizes if s != -1)
         if sum(sizes) != n or min(sizes) < 0:
-            raise ValueError(f"split: sections do not add up, got {list(num_or_sections)} for axis {axis} of extent {n}.")
+            raise ValueError(
+                f"split: sections do not add up, got {list(num_or_sections)} for axis {axis} of extent {n}."
+            )
     return ops.split(x, sizes, axis)
 
 
@@ -58,19 +112,22 @@ def chunk(x, chunks, axis=0, name=None):
 
 
 def tensor_split(x, num_or_indices, axis=0, name=None):
-    """Parts along ``axis``: a number of nearly equal ones, or cut at the given positions."""
+    """Parts along ``axis``: a number of nearly equal ones, or cut at the given positions; copies."""
     axis = _axis("tensor_split", axis, x.ndim)
     n = x.shape[axis]
     if isinstance(num_or_indices, int):
-        if num_or_indices < 1:
-            raise ValueError(f"tensor_split: the number of parts is not positive, got {num_or_indices}.")
+        if not 1 <= num_or_indices <= max(n, 1 << 16):
+            raise ValueError(
+                f"tensor_split: the number of parts does not fit, got {num_or_indices} for extent {n}; "
+                f"expected 1 to {max(n, 1 << 16)}."
+            )
         base, extra = divmod(n, num_or_indices)
         ends = [(k + 1) * base + min(k + 1, extra) for k in range(num_or_indices)]
     else:
         ends = [max(i + n, 0) if i < 0 else min(i, n) for i in num_or_indices] + [n]
     out, at = [], 0
     for e in ends:
-        out.append(_part(x, axis, at, max(at, e)))
+        out.append(_part(x, axis, at, max(at, e)).clone())
         at = e
     return out
 
@@ -97,8 +154,8 @@ def unbind(input, axis=0):
 
 
 def unstack(x, axis=0, num=None):
-    """All slices along ``axis``, without it; ``num`` is checked."""
-    out = unbind(x, axis)
+    """All slices along ``axis``, without it, as copies; ``num`` is checked."""
+    out = [t.clone() for t in unbind(x, axis)]
     if num is not None and num != len(out):
         raise ValueError(f"unstack: num does not fit, got {num}; expected {len(out)}.")
     return out
@@ -107,6 +164,7 @@ def unstack(x, axis=0, num=None):
 def broadcast_tensors(input, name=None):
     """All tensors expanded to their common shape."""
     from .tensor_ops import broadcast_shape
+
     shape = []
     for t in input:
         shape = broadcast_shape(shape, t.shape)
@@ -142,7 +200,9 @@ def _at_least(inputs, rank):
     out = []
     for t in parts:
         if t.ndim < rank:
-            shape = {1: [t.size], 2: [1, t.size]}.get(rank) or ([1, t.size, 1] if t.ndim < 2 else [*t.shape, 1])
+            shape = {1: [t.size], 2: [1, t.size]}.get(rank) or (
+                [1, t.size, 1] if t.ndim < 2 else [*t.shape, 1]
+            )
             t = t.reshape(shape)
         out.append(t)
     return out[0] if len(out) == 1 else out
@@ -232,7 +292,9 @@ def moveaxis(x, source, destination, name=None):
 
 def permute(input, *dims):
     """``transpose`` with the axes as a list or one by one."""
-    return input.transpose(list(dims[0]) if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else list(dims))
+    return input.transpose(
+        list(dims[0]) if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else list(dims)
+    )
 
 
 def narrow(input, dim, start, length):
@@ -255,6 +317,7 @@ def reverse(x, axis, name=None):
 def crop(x, shape=None, offsets=None, name=None):
     """The box of ``shape`` (-1: to the end) that starts at ``offsets``."""
     from .tensor_ops import _shape
+
     offsets = [0] * x.ndim if offsets is None else _shape(offsets)
     shape = x.shape if shape is None else _shape(shape)
     ends = [n if s == -1 else o + s for n, s, o in zip(x.shape, shape, offsets)]
@@ -266,7 +329,9 @@ def crop(x, shape=None, offsets=None, name=None):
 def slice_scatter(x, value, axes, starts, ends, strides, name=None):
     """``x`` with the slice replaced by ``value``."""
     part = ops.strided_slice(x, list(axes), list(starts), list(ends), list(strides))
-    return ops.slice_write(x, value.broadcast_to(part.shape), list(axes), list(starts), list(ends), list(strides))
+    return ops.slice_write(
+        x, value.broadcast_to(part.shape), list(axes), list(starts), list(ends), list(strides)
+    )
 
 
 def select_scatter(x, values, axis, index, name=None):
@@ -303,14 +368,18 @@ def trace(x, offset=0, axis1=0, axis2=1, name=None):
 def dot(x, y, name=None, *, out=None):
     """Sum of products along the last axis."""
     if x.shape != y.shape or x.ndim not in (1, 2):
-        raise ValueError(f"dot: shapes do not fit, got {x.shape} and {y.shape}; expected two equal shapes of rank 1 or 2.")
+        raise ValueError(
+            f"dot: shapes do not fit, got {x.shape} and {y.shape}; expected two equal shapes of rank 1 or 2."
+        )
     return ops.sum(ops.multiply(x, y), -1, x.dtype)
 
 
 def mv(x, vec, name=None):
     """Matrix times vector."""
     if x.ndim != 2 or vec.ndim != 1:
-        raise ValueError(f"mv: shapes do not fit, got {x.shape} and {vec.shape}; expected a matrix and a vector.")
+        raise ValueError(
+            f"mv: shapes do not fit, got {x.shape} and {vec.shape}; expected a matrix and a vector."
+        )
     return ops.matmul(x, vec)
 
 
@@ -353,12 +422,14 @@ def cross(x, y, axis=9, name=None):
 def dist(x, y, p=2, name=None):
     """p-norm of ``x - y``."""
     from .tensor_ops import norm
+
     return norm((x - y).flatten() if (x - y).ndim else (x - y).reshape([1]), float(p))
 
 
 def cdist(x, y, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary", name=None):
     """p-norm distances between all rows of ``x`` and ``y``."""
     from .tensor_ops import norm
+
     return norm(x.unsqueeze(-2) - y.unsqueeze(-3), float(p), -1)
 
 
@@ -377,12 +448,18 @@ def addmm(input, x, y, beta=1.0, alpha=1.0, name=None):
 def tensordot(x, y, axes=2, name=None):
     """Sums of products over paired axes."""
     if isinstance(axes, int):
+        if not 0 <= axes <= min(x.ndim, y.ndim):
+            raise ValueError(
+                f"tensordot: axes does not fit, got {axes} for shapes {x.shape} and {y.shape}; "
+                f"expected 0 to {min(x.ndim, y.ndim)}."
+            )
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         pair = [axes, axes] if all(isinstance(a, int) for a in axes) else list(axes)
         pair = pair * 2 if len(pair) == 1 else pair
         left, right = ([p] if isinstance(p, int) else list(p) for p in pair)
-    left, right = [a % x.ndim for a in left], [a % y.ndim for a in right]
+    left = [_axis("tensordot", a, x.ndim) for a in left]
+    right = [_axis("tensordot", a, y.ndim) for a in right]
     free_x, free_y = [a for a in range(x.ndim) if a not in left], [a for a in range(y.ndim) if a not in right]
     k = math.prod(x.shape[a] for a in left)
     a = x.transpose(free_x + left).reshape([math.prod(x.shape[i] for i in free_x), k])
@@ -396,7 +473,9 @@ def _letters(equation, operands):
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise ValueError(f"einsum: operand count does not fit, got {len(operands)} for {equation!r}; expected {len(terms)}.")
+        raise ValueError(
+            f"einsum: operand count does not fit, got {len(operands)} for {equation!r}; expected {len(terms)}."
+        )
     wide = max([t.ndim - len(s.replace("...", "")) for s, t in zip(terms, operands) if "..." in s], default=0)
     dots = [f"<{k}>" for k in range(wide)]
     lists = []
@@ -405,7 +484,7 @@ def _letters(equation, operands):
         n = t.ndim - len(before) - len(after)
         if n < 0 or (n and not found):
             raise ValueError(f"einsum: {s!r} does not fit a tensor of shape {t.shape}.")
-        lists.append([*before, *dots[wide - n:], *after])
+        lists.append([*before, *dots[wide - n :], *after])
     if arrow:
         before, found, after = right.partition("...")
         result = [*before, *(dots if found else []), *after]
@@ -442,10 +521,15 @@ def _contract(a, la, b, lb, keep):
         a, la = ops.sum(a, la.index(c), a.dtype), [v for v in la if v != c]
     for c in [c for c in lb if c not in la and c not in keep]:
         b, lb = ops.sum(b, lb.index(c), b.dtype), [v for v in lb if v != c]
-    size = {c: max(a.shape[la.index(c)] if c in la else 1, b.shape[lb.index(c)] if c in lb else 1) for c in la + lb}
+    size = {
+        c: max(a.shape[la.index(c)] if c in la else 1, b.shape[lb.index(c)] if c in lb else 1)
+        for c in la + lb
+    }
     for c in shared:
         if {a.shape[la.index(c)], b.shape[lb.index(c)]} - {1, size[c]}:
-            raise ValueError(f"einsum: extents of label {c!r} differ, got {a.shape[la.index(c)]} and {b.shape[lb.index(c)]}.")
+            raise ValueError(
+                f"einsum: extents of label {c!r} differ, got {a.shape[la.index(c)]} and {b.shape[lb.index(c)]}."
+            )
     rows, cols = [c for c in la if c not in shared], [c for c in lb if c not in shared]
 
     def arranged(t, labels, order):
@@ -454,7 +538,9 @@ def _contract(a, la, b, lb, keep):
         return t.broadcast_to(want) if t.shape != want else t
 
     def merged(t, first, second):
-        return t.reshape([size[c] for c in batch] + [math.prod(size[c] for c in first), math.prod(size[c] for c in second)])
+        return t.reshape(
+            [size[c] for c in batch] + [math.prod(size[c] for c in first), math.prod(size[c] for c in second)]
+        )
 
     x = merged(arranged(a, la, batch + rows + inner_labels), rows, inner_labels)
     y = merged(arranged(b, lb, batch + inner_labels + cols), inner_labels, cols)
@@ -465,17 +551,21 @@ def _contract(a, la, b, lb, keep):
 
 def einsum(equation, *operands):
     """Sum of products written with labels: ``'ij,jk->ik'``; an ellipsis stands for axes that broadcast."""
-    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    operands = (
+        list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    )
     lists, result = _letters(equation, operands)
     t, labels = _own(operands[0], lists[0])
     for k in range(1, len(operands)):
         other, other_labels = _own(operands[k], lists[k])
-        later = set(result).union(*[set(x) for x in lists[k + 1:]])
+        later = set(result).union(*[set(x) for x in lists[k + 1 :]])
         t, labels = _contract(t, labels, other, other_labels, later)
     for c in [c for c in labels if c not in result]:
         t, labels = ops.sum(t, labels.index(c), t.dtype), [v for v in labels if v != c]
     order = [labels.index(c) for c in result]
-    return t.transpose(order) if order != list(range(len(order))) else t if len(operands) > 1 else ops.assign(t)
+    return (
+        t.transpose(order) if order != list(range(len(order))) else t if len(operands) > 1 else ops.assign(t)
+    )
 
 
 def trapezoid(y, x=None, dx=None, axis=-1, name=None):
@@ -500,17 +590,29 @@ def vander(x, n=None, increasing=False, name=None):
     return ops.pow(x.reshape([-1, 1]), powers.astype(x.dtype))
 
 
-def _triangle(rows, cols, keep, dtype):
+def _triangle(who, rows, cols, offset, upper, dtype):
+    """Positions on one side of a diagonal, row by row, [2, n]."""
     from .tensor import to_tensor
-    pairs = [(i, j) for i in range(rows) for j in range(cols) if keep(j - i)]
-    return to_tensor([[p[0] for p in pairs], [p[1] for p in pairs]], dtype) if pairs else ops.full([2, 0], 0.0, dtype)
+
+    cols = rows if cols is None else cols
+    if not 0 <= rows <= 1 << 24 or not 0 <= cols <= 1 << 40:
+        raise ValueError(f"{who}: row and col do not fit, got {rows} and {cols}; expected 0 to 2**24 rows.")
+    offset = min(max(int(offset), -rows - 1), cols)
+    edge = np.arange(rows) + (offset if upper else offset + 1)
+    edge = np.clip(edge, 0, cols)
+    count = cols - edge if upper else edge
+    total = int(count.sum())
+    if total > 1 << 30:
+        raise MemoryError(f"{who}: {total} positions are too many, got {rows} rows and {cols} columns.")
+    first = np.repeat(np.cumsum(count) - count - (edge if upper else 0), count)
+    return to_tensor(np.stack([np.repeat(np.arange(rows), count), np.arange(total) - first]), dtype)
 
 
 def tril_indices(row, col, offset=0, dtype="int64"):
     """Rows and columns of the lower triangle, [2, n]."""
-    return _triangle(row, row if col is None else col, lambda d: d <= offset, dtype)
+    return _triangle("tril_indices", row, col, offset, False, dtype)
 
 
 def triu_indices(row, col=None, offset=0, dtype="int64"):
     """Rows and columns of the upper triangle, [2, n]."""
-    return _triangle(row, row if col is None else col, lambda d: d >= offset, dtype)
+    return _triangle("triu_indices", row, col, offset, True, dtype)

@@ -2,6 +2,7 @@
 """Tensor room: other spellings that Paddle 3.3 accepts, in-place forms of views, dtype methods, and rarely used functions
 composed of table ops. Imported last by ``tensor_ops``, which re-exports the names.
 """
+
 import itertools
 import math
 
@@ -15,16 +16,60 @@ Tensor = _core.Tensor
 
 # Another name for a row of the op table.
 _ALIASES = {
-    "eq": "equal", "ne": "not_equal", "lt": "less_than", "le": "less_equal", "gt": "greater_than", "ge": "greater_equal",
-    "less": "less_than", "greater": "greater_than", "mul": "multiply", "sub": "subtract", "div": "divide",
-    "true_divide": "divide", "cat": "concat", "take_along_dim": "take_along_axis", "sgn": "sign",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less_than",
+    "le": "less_equal",
+    "gt": "greater_than",
+    "ge": "greater_equal",
+    "less": "less_than",
+    "greater": "greater_than",
+    "mul": "multiply",
+    "sub": "subtract",
+    "div": "divide",
+    "true_divide": "divide",
+    "cat": "concat",
+    "take_along_dim": "take_along_axis",
+    "sgn": "sign",
 }
 globals().update({_new: getattr(ops, _old) for _new, _old in _ALIASES.items()})
 
-__all__ = [*_ALIASES, "mm", "bmm", "clamp", "bernoulli", "binomial", "log_normal", "standard_gamma", "isreal", "real", "conj",
-           "frexp", "multigammaln", "baddbmm", "ger", "vecdot", "pdist", "combinations", "cumulative_trapezoid",
-           "diagonal_scatter", "scatter_add", "scatter_reduce", "reduce_as", "matrix_transpose", "as_strided", "unfold",
-           "broadcast_shapes", "as_tensor", "asarray", "from_numpy", "finfo", "iinfo", "histogramdd", "angle"]
+__all__ = [
+    *_ALIASES,
+    "mm",
+    "bmm",
+    "clamp",
+    "bernoulli",
+    "binomial",
+    "log_normal",
+    "standard_gamma",
+    "isreal",
+    "real",
+    "conj",
+    "frexp",
+    "multigammaln",
+    "baddbmm",
+    "ger",
+    "vecdot",
+    "pdist",
+    "combinations",
+    "cumulative_trapezoid",
+    "diagonal_scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "reduce_as",
+    "matrix_transpose",
+    "as_strided",
+    "unfold",
+    "broadcast_shapes",
+    "as_tensor",
+    "asarray",
+    "from_numpy",
+    "finfo",
+    "iinfo",
+    "histogramdd",
+    "angle",
+]
 
 
 def mm(input, mat2, name=None):
@@ -35,13 +80,16 @@ def mm(input, mat2, name=None):
 def bmm(x, y, name=None, *, out=None):
     """Batched matrix product of two 3-D tensors."""
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0]:
-        raise ValueError(f"bmm: shapes do not fit, got {x.shape} and {y.shape}; expected [b, n, k] and [b, k, m].")
+        raise ValueError(
+            f"bmm: shapes do not fit, got {x.shape} and {y.shape}; expected [b, n, k] and [b, k, m]."
+        )
     return ops.matmul(x, y)
 
 
 def clamp(x, min=None, max=None, name=None, *, out=None):
     """``clip``."""
     from .tensor_ops import clip
+
     return clip(x, min, max)
 
 
@@ -56,6 +104,7 @@ def bernoulli(x, p=None, name=None):
 def binomial(count, prob, name=None):
     """Successes of ``count`` trials with probability ``prob``, int64; reads the largest count."""
     from .tensor_ops import rand
+
     n = int(count.max()) if count.size else 0
     draws = rand([n, *lists.broadcast_tensors([count, prob])[0].shape], dtype=prob.dtype)
     number = ops.iota([n] + [1] * (draws.ndim - 1), 0, "int64")
@@ -66,12 +115,14 @@ def binomial(count, prob, name=None):
 def log_normal(mean=1.0, std=2.0, shape=None, name=None):
     """exp of normal values."""
     from .tensor_ops import normal
+
     return ops.exp(normal(mean, std, shape))
 
 
 def standard_gamma(x, name=None):
     """Gamma values of shape ``x`` and scale 1 (Marsaglia and Tsang, eight proposals; the last is taken as it is)."""
     from .tensor_ops import rand, standard_normal
+
     small = ops.less_than(x, 1.0)
     alpha = ops.where(small, x + 1.0, x)
     d = alpha - 1.0 / 3
@@ -80,8 +131,10 @@ def standard_gamma(x, name=None):
     for _ in range(8):
         z, u = standard_normal(x.shape, x.dtype), rand(x.shape, dtype=x.dtype)
         v = ops.pow(1.0 + c * z, 3.0)
-        ok = ops.logical_and(ops.greater_than(v, 0.0), ops.less_than(
-            ops.log(u), 0.5 * z * z + d - d * v + d * ops.log(ops.maximum(v, 1e-30))))
+        ok = ops.logical_and(
+            ops.greater_than(v, 0.0),
+            ops.less_than(ops.log(u), 0.5 * z * z + d - d * v + d * ops.log(ops.maximum(v, 1e-30))),
+        )
         take = ops.logical_and(open_, ok)
         result = ops.where(take, d * v, result)
         open_ = ops.logical_and(open_, ops.logical_not(ok))
@@ -112,6 +165,7 @@ def angle(x, name=None):
 def broadcast_shapes(*shapes):
     """The shape that all shapes broadcast to."""
     from .tensor_ops import broadcast_shape
+
     out = []
     for s in shapes:
         out = broadcast_shape(out, s)
@@ -121,6 +175,7 @@ def broadcast_shapes(*shapes):
 def as_tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """``to_tensor``."""
     from .tensor import to_tensor
+
     return to_tensor(data, dtype, stop_gradient=not requires_grad)
 
 
@@ -140,7 +195,13 @@ class finfo:  # noqa: N801  (Paddle's name)
     def __init__(self, dtype):
         name = _core.dtype(dtype).name
         if name == "bfloat16":
-            self.bits, self.eps, self.max, self.tiny, self.resolution = 16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 0.01
+            self.bits, self.eps, self.max, self.tiny, self.resolution = (
+                16,
+                2.0**-7,
+                3.3895313892515355e38,
+                2.0**-126,
+                0.01,
+            )
         else:
             f = np.finfo(name)
             self.bits, self.eps, self.max, self.tiny = f.bits, float(f.eps), float(f.max), float(f.tiny)
@@ -171,9 +232,15 @@ def frexp(x, name=None):
 
 def multigammaln(x, p, name=None):
     """Logarithm of the multivariate gamma function of dimension ``p``."""
-    out = ops.lgamma(x)
-    for k in range(1, p):
-        out = out + ops.lgamma(x - 0.5 * k)
+    if not isinstance(p, int) or not 1 <= p <= 1 << 31:
+        raise ValueError(f"multigammaln: p does not fit, got {p!r}; expected an int from 1 to 2**31.")
+    if p <= 64:
+        out = ops.lgamma(x)
+        for k in range(1, p):
+            out = out + ops.lgamma(x - 0.5 * k)
+    else:
+        half = ops.iota([1] * x.ndim + [p], x.ndim, "int64").astype(x.dtype) * 0.5
+        out = ops.sum(ops.lgamma(ops.unsqueeze(x, [-1]) - half), [-1])
     return out + p * (p - 1) / 4 * math.log(math.pi)
 
 
@@ -206,6 +273,12 @@ def pdist(x, p=2.0, name=None):
 def combinations(x, r=2, with_replacement=False, name=None):
     """All combinations of ``r`` elements of the 1-D ``x``, [n, r]."""
     from .tensor import to_tensor
+
+    if x.ndim != 1 or not isinstance(r, int) or r < 0:
+        raise ValueError(f"combinations: x or r does not fit, got shape {x.shape} and r {r!r}; expected 1-D, r >= 0.")
+    n = x.shape[0]
+    if r > 1000 or math.comb(n + r - 1 if with_replacement and r else n, r) * max(r, 1) > 1 << 27:
+        raise ValueError(f"combinations: too many, got extent {n} and r {r}; expected at most 2**27 numbers.")
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     index = np.array(list(pick(range(x.shape[0]), r)), np.int64).reshape(-1, r)
     return ops.index_axis(x, to_tensor(index), 0, "combinations")
@@ -213,7 +286,7 @@ def combinations(x, r=2, with_replacement=False, name=None):
 
 def cumulative_trapezoid(y, x=None, dx=None, axis=-1, name=None):
     """Running integral by the trapezoid rule along ``axis``."""
-    axis = axis % y.ndim
+    axis = lists._axis("cumulative_trapezoid", axis, y.ndim)
     n = y.shape[axis]
     pair = lists.narrow(y, axis, 1, n - 1) + lists.narrow(y, axis, 0, n - 1)
     if x is not None:
@@ -226,41 +299,59 @@ def cumulative_trapezoid(y, x=None, dx=None, axis=-1, name=None):
 def histogramdd(x, bins=10, ranges=None, density=False, weights=None, name=None):
     """Counts of rows of ``x`` in a grid of bins, and the edges of each axis. Reads ``x`` when ``ranges`` is None."""
     from .tensor_ops import full, linspace
+
     n, d = x.shape
     counts = [bins] * d if isinstance(bins, int) else list(bins)
     cell, inside, edges, volume = full([n], 0, "int64"), full([n], True, "bool"), [], 1.0
     for k in range(d):
         column = x[:, k]
-        low, high = (ranges[2 * k], ranges[2 * k + 1]) if ranges is not None else (float(column.min()), float(column.max()))
+        low, high = (
+            (ranges[2 * k], ranges[2 * k + 1])
+            if ranges is not None
+            else (float(column.min()), float(column.max()))
+        )
         low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
         edges.append(linspace(low, high, counts[k] + 1, x.dtype))
         at = ops.floor((column - low) * (counts[k] / (high - low))).astype("int64")
         at = ops.minimum(at, counts[k] - 1)
-        inside = ops.logical_and(inside, ops.logical_and(ops.greater_equal(column, low), ops.less_equal(column, high)))
+        inside = ops.logical_and(
+            inside, ops.logical_and(ops.greater_equal(column, low), ops.less_equal(column, high))
+        )
         cell = cell * counts[k] + at
         volume *= (high - low) / counts[k]
     weight = inside.astype(x.dtype) if weights is None else ops.where(inside, weights, 0.0)
     total = math.prod(counts)
-    out = ops.index_put(full([total], 0.0, x.dtype), [ops.where(inside, cell, 0)], weight, True).reshape(counts)
+    out = ops.index_put(full([total], 0.0, x.dtype), [ops.where(inside, cell, 0)], weight, True).reshape(
+        counts
+    )
     return (out / (ops.sum(out) * volume) if density else out), edges
 
 
 # ---- scatter forms ----
 def diagonal_scatter(x, y, offset=0, axis1=0, axis2=1, name=None):
     """``x`` with its diagonal replaced by ``y``."""
-    return ops.diagonal_write(x, y, offset, axis1 % x.ndim, axis2 % x.ndim)
+    axis1, axis2 = (lists._axis("diagonal_scatter", a, x.ndim) for a in (axis1, axis2))
+    return ops.diagonal_write(x, y, offset, axis1, axis2)
 
 
 def scatter_add(input, dim, index, src):
     """``input`` with ``src`` added along ``dim`` where ``index`` says."""
-    part = ops.slice(src, list(range(src.ndim)), [0] * src.ndim, index.shape) if src.shape != index.shape else src
+    part = (
+        ops.slice(src, list(range(src.ndim)), [0] * src.ndim, index.shape)
+        if src.shape != index.shape
+        else src
+    )
     return ops.put_along_axis_core(input, index, part, dim, "add", True, False)
 
 
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """``input`` with ``src`` reduced ('sum', 'prod', 'mean', 'amax', 'amin') along ``dim`` where ``index`` says."""
     how = {"sum": "add", "prod": "multiply"}.get(reduce, reduce)
-    part = ops.slice(src, list(range(src.ndim)), [0] * src.ndim, index.shape) if src.shape != index.shape else src
+    part = (
+        ops.slice(src, list(range(src.ndim)), [0] * src.ndim, index.shape)
+        if src.shape != index.shape
+        else src
+    )
     return ops.put_along_axis_core(input, index, part, dim, how, include_self, False)
 
 
@@ -273,6 +364,16 @@ def reduce_as(x, target, name=None):
 
 def as_strided(x, shape, stride, offset=0, name=None):
     """Elements of ``x`` (its row-major order) at offset + sum of position * stride; a copy."""
+    shape, stride, offset = [int(n) for n in shape], [int(s) for s in stride], int(offset)
+    if len(shape) != len(stride) or min(shape, default=0) < 0:
+        raise ValueError(f"as_strided: shape and stride do not fit, got {shape} and {stride}.")
+    ends = [(n - 1) * s for n, s in zip(shape, stride)]
+    low, high = offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
+    if 0 not in shape and not 0 <= low <= high < x.size:
+        raise ValueError(
+            f"as_strided: the elements lie outside, got positions {low} to {high} by shape {shape}, stride {stride} "
+            f"and offset {offset}; expected 0 to {x.size - 1}."
+        )
     index = ops.full([1] * len(shape), float(offset), "int64")
     for k, (n, s) in enumerate(zip(shape, stride)):
         index = index + ops.iota([n if i == k else 1 for i in range(len(shape))], k, "int64") * s
@@ -281,10 +382,12 @@ def as_strided(x, shape, stride, offset=0, name=None):
 
 def unfold(x, axis, size, step, name=None):
     """All windows of ``size`` along ``axis`` every ``step``, as a new last axis; a copy."""
-    axis = axis % x.ndim
+    axis = lists._axis("unfold", axis, x.ndim)
+    if not 0 <= size <= x.shape[axis] or step < 1:
+        raise ValueError(
+            f"unfold: the window does not fit, got size {size} and step {step} for extent {x.shape[axis]}."
+        )
     n = (x.shape[axis] - size) // step + 1
-    if size > x.shape[axis] or step < 1:
-        raise ValueError(f"unfold: the window does not fit, got size {size} and step {step} for extent {x.shape[axis]}.")
     index = ops.iota([n, 1], 0, "int64") * step + ops.iota([1, size], 1, "int64")
     out = ops.index_axis(x, index, axis, "unfold")
     return out.transpose([*range(axis + 1), *range(axis + 2, out.ndim), axis + 1])
@@ -294,6 +397,7 @@ def unfold(x, axis, size, step, name=None):
 def _cast_method(name):
     def method(self):
         return self.cast(name)
+
     method.__doc__ = f"Converted to {name}."
     return method
 
@@ -301,7 +405,9 @@ def _cast_method(name):
 def _new(fill):
     def method(self, shape, dtype=None, **_):
         from .tensor_ops import full
+
         return full(shape, fill, self.dtype if dtype is None else dtype)
+
     method.__doc__ = f"A tensor filled with {fill} of this dtype."
     return method
 
@@ -309,6 +415,7 @@ def _new(fill):
 def _new_full(self, shape, fill_value, dtype=None, **_):
     """A tensor of this dtype filled with a value."""
     from .tensor_ops import full
+
     return full(shape, fill_value, self.dtype if dtype is None else dtype)
 
 
@@ -316,6 +423,7 @@ def _view_in_place(function):
     def method(self, *args, **kwargs):
         self._rebind(function(self, *args, **kwargs))
         return self
+
     return method
 
 
@@ -323,26 +431,57 @@ def _value_in_place(function):
     def method(self, *args, **kwargs):
         self._assign_graph(function(self, *args, **kwargs))
         return self
+
     return method
 
 
 def _attach():
     g = globals()
-    skip = {"binomial", "log_normal", "standard_gamma", "as_tensor", "asarray", "from_numpy", "finfo", "iinfo", "broadcast_shapes", "pdist",
-            "bernoulli", "real"}
+    skip = {
+        "binomial",
+        "log_normal",
+        "standard_gamma",
+        "as_tensor",
+        "asarray",
+        "from_numpy",
+        "finfo",
+        "iinfo",
+        "broadcast_shapes",
+        "pdist",
+        "bernoulli",
+        "real",
+    }
     for name in __all__:
         if name not in skip:
             setattr(Tensor, name, g[name])
-    for method, dtype in (("float", "float32"), ("double", "float64"), ("half", "float16"), ("bfloat16", "bfloat16"), ("int", "int32"),
-                          ("long", "int64"), ("short", "int16"), ("char", "int8"), ("byte", "uint8"), ("bool", "bool"), ("float16", "float16"),
-                          ("float32", "float32"), ("float64", "float64"), ("int8", "int8"), ("int16", "int16"), ("int32", "int32"),
-                          ("int64", "int64"), ("uint8", "uint8")):
+    for method, dtype in (
+        ("float", "float32"),
+        ("double", "float64"),
+        ("half", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("int", "int32"),
+        ("long", "int64"),
+        ("short", "int16"),
+        ("char", "int8"),
+        ("byte", "uint8"),
+        ("bool", "bool"),
+        ("float16", "float16"),
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("int8", "int8"),
+        ("int16", "int16"),
+        ("int32", "int32"),
+        ("int64", "int64"),
+        ("uint8", "uint8"),
+    ):
         setattr(Tensor, method, _cast_method(dtype))
     for name, fill in (("new_zeros", 0.0), ("new_ones", 1.0), ("new_empty", 0.0)):
         setattr(Tensor, name, _new(fill))
     Tensor.new_full = _new_full
     Tensor.type_as = lambda self, other: self.cast(other.dtype)
-    Tensor.repeat = lambda self, *n: ops.tile(self, list(n[0]) if len(n) == 1 and isinstance(n[0], (list, tuple)) else list(n))
+    Tensor.repeat = lambda self, *n: ops.tile(
+        self, list(n[0]) if len(n) == 1 and isinstance(n[0], (list, tuple)) else list(n)
+    )
     Tensor.is_same_shape = lambda self, other: self.shape == other.shape
     Tensor.requires_grad_ = _requires_grad_
     Tensor.split_with_sizes = lambda self, sizes, axis=0: lists.split(self, sizes, axis)
@@ -351,7 +490,19 @@ def _attach():
     for name in ("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "t"):
         setattr(Tensor, name + "_", _view_in_place(getattr(ops, name)))
     Tensor.cast_ = _view_in_place(ops.cast)
-    for name in ("mul", "sub", "div", "clamp", "addmm", "baddbmm", "less", "greater", "scatter_add", "renorm", "multigammaln"):
+    for name in (
+        "mul",
+        "sub",
+        "div",
+        "clamp",
+        "addmm",
+        "baddbmm",
+        "less",
+        "greater",
+        "scatter_add",
+        "renorm",
+        "multigammaln",
+    ):
         setattr(Tensor, name + "_", _value_in_place(g.get(name) or getattr(lists, name)))
 
 
@@ -364,6 +515,7 @@ def _requires_grad_(self, value=True):
 def _function_of(method):
     def function(x, *args, **kwargs):
         return getattr(x, method)(*args, **kwargs)
+
     function.__name__ = method
     function.__doc__ = f"In place: ``x.{method}(...)``."
     return function
