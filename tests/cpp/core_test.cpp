@@ -123,6 +123,23 @@ TEST_F(Core, LoopRegionsRunTheirBody) {
   EXPECT_EQ(read(out[0]), (Floats{8, 15}));
 }
 
+TEST_F(Core, LoopRegionsAreHashedByStructure) {
+  const TensorType t{DType::kFloat32, {2}};
+  auto loop = [&](double scale) {
+    auto body = std::make_shared<Graph>();
+    NoGrad guard;
+    body->inputs = {make_input(t, 0)};
+    body->outputs = {body->inputs[0] * scale};
+    Values out = call_all("loop", {data({1, 1})}, {{"n_carried", 1}, {"trips", 2}});
+    out[0].node->make_extra().region = body;
+    return read(out[0]);
+  };
+  EXPECT_EQ(loop(2.0), (Floats{4, 4}));
+  const uint64_t plans = run_stats().plans;
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(loop(3.0), (Floats{9, 9}));  // a freed body's address may come back
+  EXPECT_EQ(run_stats().plans, plans + 1);
+}
+
 TEST_F(Core, AMillionOpsRecordRunAndDie) {
   auto t = make_ref<Tensor>(data({0}));
   Value v = t->value();
