@@ -24,7 +24,12 @@ class LoopKernel final : public Kernel {
       if (carried && !is_row_major(r.in[i].type.shape, r.in[i].strides)) strided_carry_ = true;
       inputs_.push_back({r.in[i].type, carried ? row_major_strides(r.in[i].type.shape) : r.in[i].strides, false, false});
     }
-    plan_ = compile_plan(body, inputs_, options);
+    try {
+      plan_ = compile_plan(body, inputs_, options);
+    } catch (Error& e) {
+      e.origin = -1;  // a position in the body means nothing outside: the loop itself is to blame
+      throw;
+    }
     cost.flops = plan_->cost.flops * static_cast<double>(trips_);
     cost.bytes = plan_->cost.bytes * static_cast<double>(trips_);
   }
