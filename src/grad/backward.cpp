@@ -124,7 +124,8 @@ class Walk final : InFlight {
       if (h && h.requires_grad() && !req_.create_graph) h = call("leaf", {h});
       if (h && !(h.shape() == now_[index].shape()))
         value_error("backward: a gradient hook changed the shape, got ", h.shape(), "; expected ", now_[index].shape(), ".");
-      if (h) now_[index] = h;
+      const DType t = now_[index].dtype();
+      if (h) now_[index] = h.dtype() == t ? h : call("cast", {h}, {{"dtype", t}});
     }
   }
   void collect(std::vector<Value>* out) const override {

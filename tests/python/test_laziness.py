@@ -456,6 +456,9 @@ def test_a_hook_may_remove_itself_but_not_change_the_shape():
         handles.append(x.register_hook(lambda g: [h.remove() for h in handles] and None))
     (x * 2).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [2, 2])
+    x.register_hook(lambda g: g.astype("float64"))
+    (x * 2).sum().backward()
+    assert x.grad.dtype == paddle.float32
     x.register_hook(lambda g: g.sum())
     with pytest.raises(ValueError, match="hook changed the shape"):
         (x * 2).sum().backward()
