@@ -66,6 +66,8 @@ def _select(x, index, axis):
 
 def _resize_axis(x, axis, out, scale, mode, align_corners, align_mode):
     size = x.shape[axis]
+    if out > 1 << 24:
+        raise ValueError(f"interpolate: the size is too large, got {out} for axis {axis}; expected at most 2**24.")
     if mode == "nearest":
         index = [min(math.floor(p), size - 1) for p in _positions(size, out, scale, False, 1, False)]
         return x if index == list(range(size)) else _select(x, index, axis)
