@@ -4,6 +4,8 @@
 Parity room; written for ``import paddle``, whoever answers to that name.
 """
 
+import warnings
+
 import models
 import numpy as np
 import paddle
@@ -32,7 +34,9 @@ class Trainee:
 
     def load(self, state, moments=None, step=0):
         """Sets the state (arrays) and, for Adam, its moments {name: (m, v)} before ``step``."""
-        self.net.set_state_dict({n: paddle.to_tensor(a) for n, a in state.items()})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the second names of LSTM's weights are not in the state
+            self.net.set_state_dict({n: paddle.to_tensor(a) for n, a in state.items()})
         if moments is None:
             return
         p1, p2 = replay.beta_powers(step)
