@@ -245,9 +245,8 @@ PyObject* m_assign(PyObject* self, PyObject* other) {
     Value v = is_tensor(other) ? tensor_of(other).detach()->value() : value_from_buffer(other);
     if (!(v.shape() == t.type().shape))
       value_error("set_value: shape does not fit, got ", v.shape(), "; expected ", t.type().shape, ".");
-    NoGrad guard;
     if (v.dtype() != t.type().dtype) v = call("cast", {v}, {{"dtype", t.type().dtype}});
-    t.assign(v);
+    t.assign(v);  // v is cut already; through a view, the elements not written keep their gradient
     return Py_NewRef(self);
   });
 }
