@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml tools/setup.sh
 	touch $@
 
 build: setup
-	PATH="$(abspath $(BIN)):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps .
+	PATH="$(abspath $(BIN)):$$PATH" CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps .
 
 cpptest: build
 	bash tools/cpptest.sh $(VENV) $(JOBS)

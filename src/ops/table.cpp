@@ -16,7 +16,7 @@ struct Table {
   std::map<std::string, OpDef*, std::less<>> by_name;  // rows live for the whole process
   std::vector<const OpDef*> sorted;
   std::mutex mu;  // guards derived rows and interned strings only
-  std::unordered_map<std::string, const OpDef*> derived;
+  std::unordered_map<uint64_t, const OpDef*> derived;  // by op and input
   std::unordered_set<std::string> strings;
 };
 Table& table() {
@@ -194,11 +194,12 @@ std::shared_ptr<const Expr> scalar_expr(const Call& c) {
 // Derived rows are named "op.dI"; `inplace_args` of a derived row lists which base inputs it takes (g is number arity).
 const OpDef* scalar_gradient(const OpDef& op, int input) {
   Table& t = table();
-  const std::string name = cat(op.name, ".d", input);
+  const uint64_t key = op.uid ^ (static_cast<uint64_t>(input + 1) * 0x9e3779b97f4a7c15ull);
   {
     std::lock_guard lock(t.mu);
-    if (const auto it = t.derived.find(name); it != t.derived.end()) return it->second;
+    if (const auto it = t.derived.find(key); it != t.derived.end()) return it->second;
   }
+  const std::string name = cat(op.name, ".d", input);
   const bool per_call = has_static(op);
   const int arity = op.n_inputs_fixed;
   std::shared_ptr<const Expr> e;
@@ -243,7 +244,7 @@ const OpDef* scalar_gradient(const OpDef& op, int input) {
     d->scalar.arity = d->n_inputs_fixed;
   }
   std::lock_guard lock(t.mu);
-  return t.derived.emplace(name, zero ? nullptr : d).first->second;
+  return t.derived.emplace(key, zero ? nullptr : d).first->second;
 }
 
 }  // namespace yuloh

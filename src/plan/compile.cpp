@@ -76,7 +76,6 @@ void PlanBuilder::assign_layouts() {
 }
 
 void PlanBuilder::layout_view(Node& n) {
-  PlanValue& out = values_[id({&n, 0})];
   int in = id(n.inputs[0]);
   Ints strides;
   int64_t offset = 0;
@@ -90,7 +89,6 @@ void PlanBuilder::layout_view(Node& n) {
   o.strides = strides;
   o.root = values_[in].root;
   o.offset = values_[in].offset + offset;
-  (void)out;
 }
 
 // Elementwise results follow their largest dense operand, reductions keep the order of the axes that remain.
@@ -139,7 +137,7 @@ void PlanBuilder::layout_library(Node& n) {
 
 void PlanBuilder::make_units() {
   FuseContext ctx = fuse_context();
-  ctx.explain = &plan_->explain;
+  ctx.explain = options_.explain ? &plan_->explain : nullptr;
   std::vector<TileGroup> groups = fuse(order_, ctx);
   std::vector<int> unit_of(order_.size(), -1);
   for (TileGroup& g : groups) {
@@ -333,7 +331,7 @@ void PlanBuilder::emit_node(Unit& u) {
   }
   if (n.extra && n.extra->region) s.kernel = make_region_kernel(r, *n.extra->region, options_);
   std::string chosen;
-  if (!s.kernel && options_.library) s.kernel = make_candidate(r, &chosen, &plan_->explain);
+  if (!s.kernel && options_.library) s.kernel = make_candidate(r, &chosen, options_.explain ? &plan_->explain : nullptr);
   std::vector<std::pair<int, int>> moves;  // reference results go through row-major temporaries
   if (!s.kernel) {
     for (uint32_t k = 0; k < n.outputs.size(); ++k) {

@@ -24,6 +24,7 @@ struct PlanOptions {
   bool library = true;   // library candidates; off: reference kernels only
   bool donate = true;
   bool rules = true;     // rewrite rules and CSE
+  bool explain = false;  // keep fusion and candidate decisions in Plan::explain
 };
 
 // Where a kernel argument lives.

@@ -411,6 +411,7 @@ class Flush {
     copy.clear();
     PlanOptions o;
     o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
+    o.explain = getenv("YULOH_EXPLAIN") != nullptr;
     auto plan = compile_plan(g, std::move(inputs), o);
     explain(*plan);
     return plan;
