@@ -6,7 +6,8 @@
 namespace yuloh {
 namespace {
 [[maybe_unused]] const bool lent = [] {
-  set_chunk_runner([](int64_t n, void (*fn)(void*, int64_t), void* context) { parallel_chunks(n, fn, context); });
+  set_chunk_runner(
+      [](int64_t n, void (*fn)(void*, int64_t), void* context) { parallel_chunks(n, fn, context); });
   return true;
 }();
 }  // namespace

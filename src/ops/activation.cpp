@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions: elementwise ones as scalar bodies, row-wise ones (softmax family) as composites with a gradient
-// rule written on their result.
+// Activation functions: elementwise ones as scalar bodies, row-wise ones (softmax family) as composites with
+// a gradient rule written on their result.
 #include "ops/rows.h"
 
-#define YULOH_ACT(n, py, text, ...) \
-  {.schema = n "(Tensor x) -> Tensor", .python = py, .doc = text, .infer = float_only, .scalar = __VA_ARGS__, .inplace_variant = true}
+#define YULOH_ACT(n, py, text, ...)                                                     \
+  {                                                                                     \
+    .schema = n "(Tensor x) -> Tensor", .python = py, .doc = text, .infer = float_only, \
+    .scalar = __VA_ARGS__, .inplace_variant = true                                      \
+  }
 
 namespace yuloh {
 namespace {
@@ -22,7 +25,9 @@ const Register plain{
      .doc = "max(x, 0); NaN stays.",
      .infer = same,
      .scalar = [](S x) { return max(x, S(0)); },
-     .vjp = [](const Call& c, const Values& g) -> Values { return {call("relu_grad", {c.out(), g[0]})}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {call("relu_grad", {c.out(), g[0]})};
+     },
      .needs = "out",
      .inplace_variant = true},
     {.schema = "relu_grad(Tensor y, Tensor g) -> Tensor",
@@ -35,7 +40,9 @@ const Register plain{
      .doc = "1 / (1 + exp(-x)).",
      .infer = same_float,
      .scalar = [](S x) { return sigmoid(x); },
-     .vjp = [](const Call& c, const Values& g) -> Values { return {call("sigmoid_grad", {c.out(), g[0]})}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {call("sigmoid_grad", {c.out(), g[0]})};
+     },
      .needs = "out",
      .inplace_variant = true},
     {.schema = "sigmoid_grad(Tensor y, Tensor g) -> Tensor",
@@ -45,7 +52,8 @@ const Register plain{
     YULOH_ACT("silu", YULOH_F("silu"), "x * sigmoid(x).", [](S x) { return x * sigmoid(x); }),
     YULOH_ACT("log_sigmoid", YULOH_F("log_sigmoid"), "log(sigmoid(x)) without overflow.",
               [](S x) { return min(x, S(0)) - log1p(exp(-abs(x))); }),
-    YULOH_ACT("mish", YULOH_F("mish"), "x * tanh(log(1 + exp(x))).", [](S x) { return x * tanh(softplus1(x)); }),
+    YULOH_ACT("mish", YULOH_F("mish"), "x * tanh(log(1 + exp(x))).",
+              [](S x) { return x * tanh(softplus1(x)); }),
     YULOH_ACT("softsign", YULOH_F("softsign"), "x / (1 + |x|).", [](S x) { return x / (S(1) + abs(x)); }),
     YULOH_ACT("tanhshrink", YULOH_F("tanhshrink"), "x - tanh(x).", [](S x) { return x - tanh(x); }),
     YULOH_ACT("hardswish", YULOH_F("hardswish"), "x * min(max(x + 3, 0), 6) / 6.",
@@ -75,7 +83,8 @@ const Register plain{
      .python = YULOH_F("elu"),
      .doc = "x where x > 0, else alpha * (exp(x) - 1).",
      .infer = float_only,
-     .scalar = [](const Call& c, S x) { return select(x > S(0), x, S(c.real("alpha")) * expm1(min(x, S(0)))); },
+     .scalar = [](const Call& c,
+                  S x) { return select(x > S(0), x, S(c.real("alpha")) * expm1(min(x, S(0)))); },
      .inplace_variant = true},
     {.schema = "celu(Tensor x, float alpha=1.0) -> Tensor",
      .python = YULOH_F("celu"),
@@ -97,7 +106,8 @@ const Register plain{
      .python = YULOH_F("hardsigmoid"),
      .doc = "slope * x + offset limited to [0, 1].",
      .infer = float_only,
-     .scalar = [](const Call& c, S x) { return min(max(x * S(c.real("slope")) + S(c.real("offset")), S(0)), S(1)); }},
+     .scalar = [](const Call& c,
+                  S x) { return min(max(x * S(c.real("slope")) + S(c.real("offset")), S(0)), S(1)); }},
     {.schema = "hardtanh(Tensor x, float min=-1.0, float max=1.0) -> Tensor",
      .python = YULOH_F("hardtanh"),
      .doc = "x limited to [min, max].",
@@ -144,7 +154,8 @@ Types infer_rowwise(const Call& c) {
   require_float(c, 0);
   one_axis(c);
   const DType t = c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype;
-  if (!is_float(t)) type_error(c.name(), ": dtype of the result, got ", t, "; expected a floating point dtype.");
+  if (!is_float(t))
+    type_error(c.name(), ": dtype of the result, got ", t, "; expected a floating point dtype.");
   return {{t, c.type(0).shape}};
 }
 Value converted(const Call& c) { return c.has("dtype") ? cast(c["x"], c.dtype("dtype")) : c["x"]; }

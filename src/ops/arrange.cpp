@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rearranging: repeats, flips, rolls, diagonals, triangles, one-hot. Composites of views, concat and selection.
+// Rearranging: repeats, flips, rolls, diagonals, triangles, one-hot. Composites of views, concat and
+// selection.
 #include "ops/host.h"
 #include "ops/rows.h"
 
@@ -17,11 +18,14 @@ Shape tiled(const Call& c, Shape* left, Shape* mid) {
   while (x.size() < r.size()) x.insert(0, 1);
   Shape out;
   for (uint32_t i = 0; i < x.size(); ++i) {
-    if (r[i] < 0) value_error("tile: negative repeat, got ", to_string(c.ints("repeat_times")), "; expected repeats >= 0.");
+    if (r[i] < 0)
+      value_error("tile: negative repeat, got ", to_string(c.ints("repeat_times")),
+                  "; expected repeats >= 0.");
     left->push_back(1), left->push_back(x[i]);
     mid->push_back(r[i]), mid->push_back(x[i]);
     Dim d;
-    if (__builtin_mul_overflow(r[i], x[i], &d)) value_error("tile: extent overflows int64, got repeat ", r[i], " of extent ", x[i], ".");
+    if (__builtin_mul_overflow(r[i], x[i], &d))
+      value_error("tile: extent overflows int64, got repeat ", r[i], " of extent ", x[i], ".");
     out.push_back(d);
   }
   numel(out);
@@ -36,7 +40,9 @@ Values tile(const Call& c) {
 Value flipped(const Value& x, const Ints& axes) {
   Ints starts, ends, steps;
   for (int64_t a : axes) starts.push_back(-1), ends.push_back(-x.shape()[a] - 1), steps.push_back(-1);
-  return axes.empty() ? x : call("strided_slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}});
+  return axes.empty() ? x
+                      : call("strided_slice", {x},
+                             {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}});
 }
 Ints distinct_axes(const Call& c) {
   const Ints a = c.ints("axis");
@@ -53,13 +59,15 @@ Values roll(const Call& c) {
   const Ints shifts = c.ints("shifts"), axes = c.ints("axis");
   Value x = c["x"];
   if (!c.has("axis")) return {reshape(rolled(reshape(x, {numel(x.shape())}), shifts[0], 0), x.shape())};
-  for (uint32_t i = 0; i < axes.size(); ++i) x = rolled(x, shifts[i], normalize_axis(c.name(), axes[i], x.rank()));
+  for (uint32_t i = 0; i < axes.size(); ++i)
+    x = rolled(x, shifts[i], normalize_axis(c.name(), axes[i], x.rank()));
   return {x};
 }
 Types infer_roll(const Call& c) {
   const Ints shifts = c.ints("shifts"), axes = c.ints("axis");
   if (shifts.empty() || (c.has("axis") && shifts.size() != axes.size()))
-    value_error("roll: shifts and axes do not match, got ", to_string(shifts), " and ", to_string(axes), "; expected one shift for each axis.");
+    value_error("roll: shifts and axes do not match, got ", to_string(shifts), " and ", to_string(axes),
+                "; expected one shift for each axis.");
   for (int64_t a : axes) normalize_axis(c.name(), a, c.type(0).shape.size());
   return like(c);
 }
@@ -73,15 +81,19 @@ Value swap_axes(const Value& x, int64_t a, int64_t b) {
 Types infer_rot90(const Call& c) {
   const Ints a = c.ints("axes");
   const int64_t r = c.type(0).shape.size();
-  if (a.size() != 2 || r < 2 || normalize_axis(c.name(), a[0], r, "axes") == normalize_axis(c.name(), a[1], r, "axes"))
-    value_error("rot90: axes do not span a plane, got ", to_string(a), " for shape ", c.type(0).shape, "; expected two distinct axes.");
+  if (a.size() != 2 || r < 2 ||
+      normalize_axis(c.name(), a[0], r, "axes") == normalize_axis(c.name(), a[1], r, "axes"))
+    value_error("rot90: axes do not span a plane, got ", to_string(a), " for shape ", c.type(0).shape,
+                "; expected two distinct axes.");
   Shape s = c.type(0).shape;
-  if (c.integer("k") % 2) std::swap(s[normalize_axis(c.name(), a[0], r)], s[normalize_axis(c.name(), a[1], r)]);
+  if (c.integer("k") % 2)
+    std::swap(s[normalize_axis(c.name(), a[0], r)], s[normalize_axis(c.name(), a[1], r)]);
   return typed(c, s);
 }
 Values rot90(const Call& c) {
   const int64_t r = c.type(0).shape.size(), k = ((c.integer("k") % 4) + 4) % 4;
-  const int64_t a = normalize_axis(c.name(), c.ints("axes")[0], r), b = normalize_axis(c.name(), c.ints("axes")[1], r);
+  const int64_t a = normalize_axis(c.name(), c.ints("axes")[0], r),
+                b = normalize_axis(c.name(), c.ints("axes")[1], r);
   const Value x = c["x"];
   if (k == 0) return {x};
   if (k == 2) return {flipped(flipped(x, {a}), {b})};
@@ -109,11 +121,18 @@ struct Diagonal {
 Diagonal diagonal_of(const Call& c) {
   const Shape& x = c.type(0).shape;
   require_rank(c, 0, 2);
-  Diagonal d{normalize_axis(c.name(), c.integer("axis1"), x.size(), "axis1"), normalize_axis(c.name(), c.integer("axis2"), x.size(), "axis2"), 0, 0,
-             c.integer("offset"), 0};
-  if (d.a == d.b) value_error(c.name(), ": axes are equal, got axis1 ", c.integer("axis1"), " and axis2 ", c.integer("axis2"), "; expected two axes.");
+  Diagonal d{normalize_axis(c.name(), c.integer("axis1"), x.size(), "axis1"),
+             normalize_axis(c.name(), c.integer("axis2"), x.size(), "axis2"),
+             0,
+             0,
+             c.integer("offset"),
+             0};
+  if (d.a == d.b)
+    value_error(c.name(), ": axes are equal, got axis1 ", c.integer("axis1"), " and axis2 ",
+                c.integer("axis2"), "; expected two axes.");
   d.rows = x[d.a], d.cols = x[d.b];
-  d.length = std::max<int64_t>(0, d.offset >= 0 ? std::min(d.rows, d.cols - d.offset) : std::min(d.rows + d.offset, d.cols));
+  d.length = std::max<int64_t>(
+      0, d.offset >= 0 ? std::min(d.rows, d.cols - d.offset) : std::min(d.rows + d.offset, d.cols));
   return d;
 }
 Types infer_diagonal(const Call& c) {
@@ -146,7 +165,8 @@ void host_diagonal_write(const HostCall& h) {
   view_diagonal(h.call, o.strides, &strides, &offset);
   const size_t size = dtype_size(o.dtype);
   if (h.in[1].numel())
-    copy_strided(h.in[1].shape, o.as<char>() + offset * static_cast<int64_t>(size), strides, h.in[1].data, h.in[1].strides, size);
+    copy_strided(h.in[1].shape, o.as<char>() + offset * static_cast<int64_t>(size), strides, h.in[1].data,
+                 h.in[1].strides, size);
 }
 Value diagonal(const Value& x, int64_t offset, int64_t a, int64_t b) {
   return call("diagonal", {x}, {{"offset", offset}, {"axis1", a}, {"axis2", b}});
@@ -154,8 +174,10 @@ Value diagonal(const Value& x, int64_t offset, int64_t a, int64_t b) {
 Shape embedded(const Call& c, int64_t* a, int64_t* b) {
   const Shape& x = c.type(0).shape;
   require_rank(c, 0, 1);
-  const int64_t r = static_cast<int64_t>(x.size()) + 1, off = c.integer("offset"), n = x.back() + (off < 0 ? -off : off);
-  *a = normalize_axis(c.name(), c.integer("dim1"), r, "dim1"), *b = normalize_axis(c.name(), c.integer("dim2"), r, "dim2");
+  const int64_t r = static_cast<int64_t>(x.size()) + 1, off = c.integer("offset"),
+                n = x.back() + (off < 0 ? -off : off);
+  *a = normalize_axis(c.name(), c.integer("dim1"), r, "dim1"),
+  *b = normalize_axis(c.name(), c.integer("dim2"), r, "dim2");
   if (*a == *b) value_error(c.name(), ": dims are equal, got ", *a, "; expected two dims.");
   Shape s;
   for (int64_t i = 0, k = 0; i < r; ++i) s.push_back(i == *a || i == *b ? n : x[static_cast<uint32_t>(k++)]);
@@ -164,14 +186,16 @@ Shape embedded(const Call& c, int64_t* a, int64_t* b) {
 Values diag_embed(const Call& c) {
   int64_t a, b;
   const Shape s = embedded(c, &a, &b);
-  return {call("diagonal_write", {full(s, 0, c.type(0).dtype), c.in[0]}, {{"offset", c.integer("offset")}, {"axis1", a}, {"axis2", b}})};
+  return {call("diagonal_write", {full(s, 0, c.type(0).dtype), c.in[0]},
+               {{"offset", c.integer("offset")}, {"axis1", a}, {"axis2", b}})};
 }
 Values diag(const Call& c) {
   const Value x = c["x"];
   const int64_t off = c.integer("offset"), n = off < 0 ? -off : off;
   if (x.rank() == 2) return {un("assign", diagonal(x, off, 0, 1))};
   const int64_t size = x.shape()[0] + n;
-  return {call("diagonal_write", {full({size, size}, c.real("padding_value"), x.dtype()), x}, {{"offset", off}, {"axis1", 0}, {"axis2", 1}})};
+  return {call("diagonal_write", {full({size, size}, c.real("padding_value"), x.dtype()), x},
+               {{"offset", off}, {"axis1", 0}, {"axis2", 1}})};
 }
 Types infer_diag(const Call& c) {
   require_rank(c, 0, 1, 2);
@@ -185,10 +209,11 @@ const Register arranging{
     {.schema = "tile(Tensor x, int[] repeat_times) -> Tensor",
      .python = YULOH_BOTH("tile"),
      .doc = "x repeated along each axis.",
-     .infer = [](const Call& c) {
-       Shape a, b;
-       return typed(c, tiled(c, &a, &b));
-     },
+     .infer =
+         [](const Call& c) {
+           Shape a, b;
+           return typed(c, tiled(c, &a, &b));
+         },
      .expand = tile},
     {.schema = "flip(Tensor x, int[] axis) -> Tensor",
      .python = YULOH_BOTH("flip"),
@@ -197,7 +222,8 @@ const Register arranging{
      .expand = [](const Call& c) -> Values { return {flipped(c["x"], distinct_axes(c))}; }},
     {.schema = "roll(Tensor x, int[] shifts, int[]? axis=None) -> Tensor",
      .python = YULOH_BOTH("roll"),
-     .doc = "Elements moved by shifts along axes, what leaves comes back at the other end; flattened when axis is None.",
+     .doc = "Elements moved by shifts along axes, what leaves comes back at the other end; flattened when "
+            "axis is None.",
      .infer = infer_roll,
      .expand = roll},
     {.schema = "rot90(Tensor x, int k=1, int[] axes=[0, 1]) -> Tensor",
@@ -222,15 +248,19 @@ const Register arranging{
      .doc = "The diagonal of the plane of two axes, as the last axis.",
      .infer = infer_diagonal,
      .view = view_diagonal,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {put_diagonal(c, full(c.type(0).shape, 0, g[0].dtype()), g[0])}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {put_diagonal(c, full(c.type(0).shape, 0, g[0].dtype()), g[0])};
+     },
      .write = [](const Call& c, const Value& base, const Value& v) { return put_diagonal(c, base, v); }},
     {.schema = "diagonal_write(Tensor x, Tensor value, int offset, int axis1, int axis2) -> Tensor",
      .doc = "x with its diagonal replaced by value.",
-     .infer = [](const Call& c) {
-       if (!(infer_diagonal(c)[0].shape == c.type(1).shape))
-         value_error("diagonal_write: value does not fit, got shape ", c.type(1).shape, "; expected ", infer_diagonal(c)[0].shape, ".");
-       return like(c);
-     },
+     .infer =
+         [](const Call& c) {
+           if (!(infer_diagonal(c)[0].shape == c.type(1).shape))
+             value_error("diagonal_write: value does not fit, got shape ", c.type(1).shape, "; expected ",
+                         infer_diagonal(c)[0].shape, ".");
+           return like(c);
+         },
      .host = host_diagonal_write,
      .vjp = [](const Call& c, const Values& g) -> Values {
        const Value gv = diagonal(g[0], c.integer("offset"), c.integer("axis1"), c.integer("axis2"));
@@ -244,222 +274,63 @@ const Register arranging{
     {.schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
      .python = YULOH_BOTH("diag_embed"),
      .doc = "Matrices with the last axis on their diagonals.",
-     .infer = [](const Call& c) {
-       int64_t a, b;
-       return typed(c, embedded(c, &a, &b));
-     },
+     .infer =
+         [](const Call& c) {
+           int64_t a, b;
+           return typed(c, embedded(c, &a, &b));
+         },
      .expand = diag_embed},
     {.schema = "one_hot(Tensor x, int num_classes) -> Tensor",
      .python = YULOH_F("one_hot"),
      .doc = "1 at the class number, 0 elsewhere, along a new last axis, as float32.",
-     .infer =
-         [](const Call& c) -> Types {
-           if (!is_integer(c.type(0).dtype)) type_error("one_hot: classes are not integers, got dtype ", c.type(0).dtype, "; expected int32 or int64.");
-           if (c.integer("num_classes") < 1) value_error("one_hot: num_classes is not positive, got ", c.integer("num_classes"), ".");
-           Shape s = c.type(0).shape;
-           s.push_back(c.integer("num_classes"));
-           return {{DType::kFloat32, s}};
-         },
+     .infer = [](const Call& c) -> Types {
+       if (!is_integer(c.type(0).dtype))
+         type_error("one_hot: classes are not integers, got dtype ", c.type(0).dtype,
+                    "; expected int32 or int64.");
+       if (c.integer("num_classes") < 1)
+         value_error("one_hot: num_classes is not positive, got ", c.integer("num_classes"), ".");
+       Shape s = c.type(0).shape;
+       s.push_back(c.integer("num_classes"));
+       return {{DType::kFloat32, s}};
+     },
      .expand = [](const Call& c) -> Values {
        const int64_t n = c.integer("num_classes");
        Shape s = c.type(0).shape;
        s.push_back(1);
-       const Value x = call("check_labels", {c["x"]}, {{"classes", n}, {"ignore_index", INT64_MIN}, {"who", "one_hot"}});
+       const Value x =
+           call("check_labels", {c["x"]}, {{"classes", n}, {"ignore_index", INT64_MIN}, {"who", "one_hot"}});
        Shape k(s.size(), 1);
        k[k.size() - 1] = n;
-       return {cast(equal(reshape(x, s), iota(k, static_cast<int64_t>(k.size()) - 1, DType::kInt64)), DType::kFloat32)};
+       return {cast(equal(reshape(x, s), iota(k, static_cast<int64_t>(k.size()) - 1, DType::kInt64)),
+                    DType::kFloat32)};
      },
      .no_grad = true},
     {.schema = "split(Tensor x, int[] sizes, int axis=0) -> Tensor[]",
      .doc = "Consecutive parts of x along axis, of the given extents.",
-     .infer = [](const Call& c) {
-       const int64_t k = normalize_axis(c.name(), c.integer("axis"), c.type(0).shape.size());
-       Types t;
-       int64_t total = 0;
-       for (int64_t n : c.ints("sizes")) {
-         Shape s = c.type(0).shape;
-         total += n, s[k] = n;
-         t.push_back({c.type(0).dtype, s});
-       }
-       if (total != c.type(0).shape[k])
-         value_error("split: sizes do not add up, got ", to_string(c.ints("sizes")), "; expected a total of ", c.type(0).shape[k], ".");
-       return t;
-     },
-     .expand = [](const Call& c) {
-       Values r;
-       int64_t at = 0;
-       const int64_t k = normalize_axis(c.name(), c.integer("axis"), c.type(0).shape.size());
-       for (int64_t n : c.ints("sizes")) r.push_back(narrow(c["x"], k, at, n)), at += n;
-       return r;
-     }},
-};
-
-// ---- pad ----
-// Where element i of the padded axis comes from, or -1 for the constant.
-int64_t source(int64_t i, int64_t before, int64_t n, const std::string& mode) {
-  i -= before;
-  if (i >= 0 && i < n) return i;
-  if (mode == "constant" || n == 0) return -1;
-  if (mode == "replicate") return i < 0 ? 0 : n - 1;
-  if (mode == "circular") return ((i % n) + n) % n;
-  if (n == 1) return 0;
-  const int64_t period = 2 * (n - 1), j = ((i % period) + period) % period;  // reflect: the edge is not repeated
-  return j < n ? j : period - j;
-}
-// pairs: before and after for every axis.
-Shape padded(const Call& c, const Shape& x) {
-  const Ints p = c.ints("pairs");
-  const std::string& mode = c.str("mode");
-  if (p.size() != 2 * x.size()) value_error("pad: pad does not fit, got ", p.size() / 2, " pairs for shape ", x, ".");
-  Shape s = x;
-  for (uint32_t i = 0; i < x.size(); ++i) {
-    const int64_t big = std::max(p[2 * i], p[2 * i + 1]), far = int64_t{1} << 46;
-    if (big > far || p[2 * i] < -far || p[2 * i + 1] < -far)
-      value_error("pad: the padding is too large, got [", p[2 * i], ", ", p[2 * i + 1], "] for axis ", i, ".");
-    if (mode == "reflect" && big >= x[i] && big > 0)
-      value_error("pad: reflection is too wide, got padding ", big, " for axis ", i, " of extent ", x[i], "; expected less than the extent.");
-    if (mode == "circular" && big > x[i]) value_error("pad: circular padding is too wide, got ", big, " for axis ", i, " of extent ", x[i], ".");
-    if (__builtin_add_overflow(s[i], p[2 * i] + p[2 * i + 1], &s[i]) || s[i] < 0)
-      value_error("pad: the result would be negative, got padding [", p[2 * i], ", ", p[2 * i + 1], "] for axis ", i, " of extent ", x[i], ".");
-  }
-  numel(s);
-  return s;
-}
-std::vector<std::vector<int64_t>> sources(const Call& c, const Shape& x, const Shape& out) {
-  const Ints p = c.ints("pairs");
-  std::vector<std::vector<int64_t>> r(x.size());
-  for (uint32_t d = 0; d < x.size(); ++d)
-    for (int64_t i = 0; i < out[d]; ++i) r[d].push_back(source(i, p[2 * d], x[d], c.str("mode")));
-  return r;
-}
-// f(position in out, element offset in x or -1) over the padded tensor.
-template <class F>
-void each_padded(const Call& c, const Shape& x, const Ints& strides, const Shape& out, F&& f) {
-  const auto from = sources(c, x, out);
-  const int64_t n = numel(out);
-  Ints at(out.size(), 0);
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t off = 0;
-    for (uint32_t d = 0; d < at.size() && off >= 0; ++d) off = from[d][at[d]] < 0 ? -1 : off + from[d][at[d]] * strides[d];
-    f(i, off);
-    for (int d = static_cast<int>(at.size()) - 1; d >= 0 && ++at[d] == out[d]; --d) at[d] = 0;
-  }
-}
-void host_pad(const HostCall& h) {
-  const HostOperand &x = h.in[0], &o = h.out[0];
-  const size_t size = dtype_size(x.dtype);
-  char fill[16];
-  store_double(fill, x.dtype, h.call.real("value"));
-  each_padded(h.call, x.shape, x.strides, o.shape, [&](int64_t i, int64_t off) {
-    std::memcpy(o.as<char>() + i * static_cast<int64_t>(size), off < 0 ? fill : x.as<char>() + off * static_cast<int64_t>(size), size);
-  });
-}
-void host_pad_grad(const HostCall& h) {
-  const HostOperand &g = h.in[0], &o = h.out[0];
-  with_float("pad", o.dtype, [&](auto e) {
-    using E = decltype(e);
-    std::vector<typename E::C> acc(static_cast<size_t>(o.numel()), 0);
-    Walk<1> w(g.shape, {g.strides});
-    each_padded(h.call, o.shape, row_major_strides(o.shape), g.shape, [&](int64_t, int64_t off) {
-      if (off >= 0) acc[static_cast<size_t>(off)] += E::get(g.as<typename E::T>()[w.offset[0]]);
-      w.next();
-    });
-    for (size_t i = 0; i < acc.size(); ++i) o.as<typename E::T>()[i] = E::put(acc[i]);
-  });
-}
-const Register padding{
-    {.schema = "pad_core(Tensor x, int[] pairs, str mode='constant', float value=0.0) -> Tensor",
-     .doc = "x extended before and after each axis (pairs), by a constant, reflection, the edge value or wrap-around.",
      .infer =
-         [](const Call& c) -> Types {
-           const std::string& m = c.str("mode");
-           if (m != "constant" && m != "reflect" && m != "replicate" && m != "circular")
-             value_error("pad: unknown mode, got '", m, "'; expected 'constant', 'reflect', 'replicate' or 'circular'.");
-           return typed(c, padded(c, c.type(0).shape));
+         [](const Call& c) {
+           const int64_t k = normalize_axis(c.name(), c.integer("axis"), c.type(0).shape.size());
+           Types t;
+           int64_t total = 0;
+           for (int64_t n : c.ints("sizes")) {
+             Shape s = c.type(0).shape;
+             total += n, s[k] = n;
+             t.push_back({c.type(0).dtype, s});
+           }
+           if (total != c.type(0).shape[k])
+             value_error("split: sizes do not add up, got ", to_string(c.ints("sizes")),
+                         "; expected a total of ", c.type(0).shape[k], ".");
+           return t;
          },
-     .host = host_pad,
-     .vjp = [](const Call& c, const Values& g) -> Values {
-       return {call("pad_grad", {g[0]}, {{"shape", to_ints(c.type(0).shape)}, {"pairs", c.ints("pairs")}, {"mode", c.str("mode")}})};
-     }},
-    {.schema = "pad_grad(Tensor g, int[] shape, int[] pairs, str mode) -> Tensor",
-     .doc = "Each element of g added where pad took it from.",
-     .infer = [](const Call& c) -> Types {
-       require_float(c, 0);
-       const Shape x = shape_arg(c), g = padded(c, x);
-       if (!(g == c.type(0).shape)) value_error("pad_grad: g does not fit, got shape ", c.type(0).shape, "; expected ", g, ".");
-       return typed(c, x);
-     },
-     .host = host_pad_grad,
-     .vjp = [](const Call& c, const Values& g) -> Values {
-       return {call("pad_core", {g[0]}, {{"pairs", c.ints("pairs")}, {"mode", c.str("mode")}, {"value", 0.0}})};
-     }},
+     .expand =
+         [](const Call& c) {
+           Values r;
+           int64_t at = 0;
+           const int64_t k = normalize_axis(c.name(), c.integer("axis"), c.type(0).shape.size());
+           for (int64_t n : c.ints("sizes")) r.push_back(narrow(c["x"], k, at, n)), at += n;
+           return r;
+         }},
 };
 
-// ---- channels and space ----
-bool channels_last(const Call& c) {
-  const std::string& f = c.str("data_format");
-  if (f != "NCHW" && f != "NHWC") value_error(c.name(), ": unknown data_format, got '", f, "'; expected 'NCHW' or 'NHWC'.");
-  return f == "NHWC";
-}
-Value to_nchw(const Call& c) { return channels_last(c) ? transpose(c["x"], {0, 3, 1, 2}) : c["x"]; }
-Value from_nchw(const Call& c, const Value& v) { return channels_last(c) ? transpose(v, {0, 2, 3, 1}) : v; }
-Shape nchw(const Call& c) {
-  require_rank(c, 0, 4, 4);
-  const Shape& s = c.type(0).shape;
-  return channels_last(c) ? Shape{s[0], s[3], s[1], s[2]} : s;
-}
-Types infer_nchw(const Call& c, Shape s) { return typed(c, channels_last(c) ? Shape{s[0], s[2], s[3], s[1]} : s); }
-constexpr int64_t kMaxFactor = 1 << 20;  // its square times an extent fits into 64 bits
-Shape shuffled(const Call& c) {
-  const Shape s = nchw(c);
-  const int64_t r = c.integer("upscale_factor");
-  if (r < 1 || r > kMaxFactor || s[1] % (r * r))
-    value_error("pixel_shuffle: channels do not fit, got shape ", c.type(0).shape, " and upscale_factor ", r, "; expected channels divisible by ", r * r, ".");
-  return {s[0], s[1] / (r * r), s[2] * r, s[3] * r};
-}
-Shape unshuffled(const Call& c) {
-  const Shape s = nchw(c);
-  const int64_t r = c.integer("downscale_factor");
-  if (r < 1 || r > kMaxFactor || s[2] % r || s[3] % r)
-    value_error("pixel_unshuffle: extents do not fit, got shape ", c.type(0).shape, " and downscale_factor ", r, "; expected multiples of it.");
-  return {s[0], s[1] * r * r, s[2] / r, s[3] / r};
-}
-const Register space{
-    {.schema = "pixel_shuffle(Tensor x, int upscale_factor, str data_format='NCHW') -> Tensor",
-     .python = YULOH_F("pixel_shuffle"),
-     .doc = "Groups of r * r channels become r x r blocks of pixels.",
-     .infer = [](const Call& c) { return infer_nchw(c, shuffled(c)); },
-     .expand = [](const Call& c) -> Values {
-       const Shape s = nchw(c), out = shuffled(c);
-       const int64_t r = c.integer("upscale_factor");
-       const Value v = reshape(to_nchw(c), {s[0], out[1], r, r, s[2], s[3]});
-       return {from_nchw(c, reshape(transpose(v, {0, 1, 4, 2, 5, 3}), out))};
-     }},
-    {.schema = "pixel_unshuffle(Tensor x, int downscale_factor, str data_format='NCHW') -> Tensor",
-     .python = YULOH_F("pixel_unshuffle"),
-     .doc = "r x r blocks of pixels become groups of r * r channels.",
-     .infer = [](const Call& c) { return infer_nchw(c, unshuffled(c)); },
-     .expand = [](const Call& c) -> Values {
-       const Shape s = nchw(c), out = unshuffled(c);
-       const int64_t r = c.integer("downscale_factor");
-       const Value v = reshape(to_nchw(c), {s[0], s[1], out[2], r, out[3], r});
-       return {from_nchw(c, reshape(transpose(v, {0, 1, 3, 5, 2, 4}), out))};
-     }},
-    {.schema = "channel_shuffle(Tensor x, int groups, str data_format='NCHW') -> Tensor",
-     .python = YULOH_F("channel_shuffle"),
-     .doc = "Channels dealt round the groups.",
-     .infer = [](const Call& c) {
-       const Shape s = nchw(c);
-       if (c.integer("groups") < 1 || s[1] % c.integer("groups"))
-         value_error("channel_shuffle: channels do not fit, got ", s[1], " channels and ", c.integer("groups"), " groups; expected a multiple.");
-       return like(c);
-     },
-     .expand = [](const Call& c) -> Values {
-       const Shape s = nchw(c);
-       const int64_t g = c.integer("groups");
-       const Value v = transpose(reshape(to_nchw(c), {s[0], g, s[1] / g, s[2], s[3]}), {0, 2, 1, 3, 4});
-       return {from_nchw(c, reshape(v, s))};
-     }},
-};
 }  // namespace
 }  // namespace yuloh

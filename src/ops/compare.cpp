@@ -2,14 +2,21 @@
 // Comparison, logic, bits, selection and conversion, elementwise.
 #include "ops/rows.h"
 
-#define YULOH_COMPARE(n, text, ...)                                                                               \
-  {.schema = n "(number x, number y) -> Tensor", .python = YULOH_BOTH(n), .doc = text, .infer = boolean,         \
-   .scalar = __VA_ARGS__, .no_grad = true, .inplace_variant = true}
-#define YULOH_TEST(n, text, ...) \
-  {.schema = n "(Tensor x) -> Tensor", .python = YULOH_BOTH(n), .doc = text, .infer = boolean, .scalar = __VA_ARGS__, .no_grad = true}
-#define YULOH_BITS(n, py, text, ...)                                                                            \
-  {.schema = n "(number x, number y) -> Tensor", .python = py, .doc = text, .infer = integral, .scalar = __VA_ARGS__, \
-   .no_grad = true, .inplace_variant = true}
+#define YULOH_COMPARE(n, text, ...)                                                                       \
+  {                                                                                                       \
+    .schema = n "(number x, number y) -> Tensor", .python = YULOH_BOTH(n), .doc = text, .infer = boolean, \
+    .scalar = __VA_ARGS__, .no_grad = true, .inplace_variant = true                                       \
+  }
+#define YULOH_TEST(n, text, ...)                                                                \
+  {                                                                                             \
+    .schema = n "(Tensor x) -> Tensor", .python = YULOH_BOTH(n), .doc = text, .infer = boolean, \
+    .scalar = __VA_ARGS__, .no_grad = true                                                      \
+  }
+#define YULOH_BITS(n, py, text, ...)                                                            \
+  {                                                                                             \
+    .schema = n "(number x, number y) -> Tensor", .python = py, .doc = text, .infer = integral, \
+    .scalar = __VA_ARGS__, .no_grad = true, .inplace_variant = true                             \
+  }
 
 namespace yuloh {
 namespace {
@@ -22,8 +29,10 @@ const Register comparisons{
     YULOH_COMPARE("less_equal", "x <= y.", [](S x, S y) { return x <= y; }),
     YULOH_COMPARE("greater_than", "x > y.", [](S x, S y) { return x > y; }),
     YULOH_COMPARE("greater_equal", "x >= y.", [](S x, S y) { return x >= y; }),
-    YULOH_COMPARE("logical_and", "True where x and y are both non-zero.", [](S x, S y) { return (x != S(0)) & (y != S(0)); }),
-    YULOH_COMPARE("logical_or", "True where x or y is non-zero.", [](S x, S y) { return (x != S(0)) | (y != S(0)); }),
+    YULOH_COMPARE("logical_and", "True where x and y are both non-zero.",
+                  [](S x, S y) { return (x != S(0)) & (y != S(0)); }),
+    YULOH_COMPARE("logical_or", "True where x or y is non-zero.",
+                  [](S x, S y) { return (x != S(0)) | (y != S(0)); }),
     YULOH_COMPARE("logical_xor", "True where exactly one of x and y is non-zero.",
                   [](S x, S y) { return (x != S(0)) ^ (y != S(0)); }),
     YULOH_TEST("logical_not", "True where x is zero.", [](S x) { return x == S(0); }),
@@ -34,22 +43,26 @@ const Register comparisons{
     YULOH_TEST("isneginf", "True where x is negative infinity.", [](S x) { return isinf(x) & (x < S(0)); }),
     YULOH_TEST("signbit", "True where x is negative, -0.0 included.",
                [](S x) { return (x < S(0)) | ((x == S(0)) & (S(1) / x < S(0))); }),
-    {.schema = "isclose(Tensor x, Tensor y, float rtol=1e-5, float atol=1e-8, bool equal_nan=False) -> Tensor",
+    {.schema =
+         "isclose(Tensor x, Tensor y, float rtol=1e-5, float atol=1e-8, bool equal_nan=False) -> Tensor",
      .python = YULOH_BOTH("isclose"),
      .doc = "True where |x - y| <= atol + rtol * |y|; NaN equals NaN only if equal_nan.",
      .infer = boolean,
      .scalar =
          [](const Call& c, S x, S y) {
-           const S near = (x == y) | (isfinite(y) & (abs(x - y) <= S(c.real("atol")) + S(c.real("rtol")) * abs(y)));
+           const S near =
+               (x == y) | (isfinite(y) & (abs(x - y) <= S(c.real("atol")) + S(c.real("rtol")) * abs(y)));
            return c.flag("equal_nan") ? near | (isnan(x) & isnan(y)) : near;
          },
      .no_grad = true},
 };
 
 const Register bits{
-    YULOH_BITS("bitwise_and", YULOH_BOTH("bitwise_and"), "Bits set in x and y.", [](S x, S y) { return x & y; }),
+    YULOH_BITS("bitwise_and", YULOH_BOTH("bitwise_and"), "Bits set in x and y.",
+               [](S x, S y) { return x & y; }),
     YULOH_BITS("bitwise_or", YULOH_BOTH("bitwise_or"), "Bits set in x or y.", [](S x, S y) { return x | y; }),
-    YULOH_BITS("bitwise_xor", YULOH_BOTH("bitwise_xor"), "Bits set in exactly one of x and y.", [](S x, S y) { return x ^ y; }),
+    YULOH_BITS("bitwise_xor", YULOH_BOTH("bitwise_xor"), "Bits set in exactly one of x and y.",
+               [](S x, S y) { return x ^ y; }),
     {.schema = "bitwise_left_shift(number x, number y, bool is_arithmetic=True) -> Tensor",
      .python = YULOH_BOTH("bitwise_left_shift"),
      .doc = "x shifted left by y bits (the same bits whether arithmetic or not).",
@@ -86,12 +99,14 @@ Types infer_where(const Call& c) {
 Types infer_select(const Call& c) { return {{c.type(1).dtype, broadcast_inputs(c)}}; }
 Types infer_masked_fill(const Call& c) {
   if (c.type(1).dtype != DType::kBool)
-    type_error("masked_fill: dtype is not supported, got mask of dtype ", c.type(1).dtype, "; expected bool.");
+    type_error("masked_fill: dtype is not supported, got mask of dtype ", c.type(1).dtype,
+               "; expected bool.");
   return {{c.type(0).dtype, broadcast_inputs(c)}};
 }
 Types infer_cast(const Call& c) {
   for (DType t : {c.type(0).dtype, c.dtype("dtype")})
-    if (!dtype_has_kernels(t)) type_error("cast: dtype is not supported, got ", t, "; expected a bool, integer or real dtype.");
+    if (!dtype_has_kernels(t))
+      type_error("cast: dtype is not supported, got ", t, "; expected a bool, integer or real dtype.");
   return {{c.dtype("dtype"), c.type(0).shape}};
 }
 
@@ -131,8 +146,9 @@ void check_divisor(const HostCall& h) {
     for (uint32_t d = 0; d < at.size(); ++d) off += at[d] * y.strides[d];
     const char* p = y.as<char>() + off * static_cast<int64_t>(size);
     if (load_int(p, y.dtype) == 0)
-      fail(ErrorKind::kZeroDivision, h.call.str("who"), ": integer division by zero, got divisor 0 at element ", i, " of shape ",
-           y.shape, "; expected non-zero divisors.");
+      fail(ErrorKind::kZeroDivision, h.call.str("who"),
+           ": integer division by zero, got divisor 0 at element ", i, " of shape ", y.shape,
+           "; expected non-zero divisors.");
     __builtin_memcpy(h.out[0].as<char>() + i * static_cast<int64_t>(size), p, size);
     for (int d = static_cast<int>(at.size()) - 1; d >= 0 && ++at[d] == y.shape[d]; --d) at[d] = 0;
   }
@@ -141,10 +157,16 @@ Value checked(const Call& c, const Value& y) {
   if (!is_integral(c.type(0).dtype) || !is_integral(y.dtype())) return y;
   return call("check_divisor", {y}, {{"who", std::string(c.name())}});
 }
-// The row's own gradient comes from the unchecked row; the check passes gradients of floats through unchanged.
-#define YULOH_CHECKED(n, py, inner, text)                                                                        \
-  {.schema = n "(number x, number y) -> Tensor", .python = py, .doc = text, .infer = same,                      \
-   .expand = [](const Call& c) -> Values { return {call(inner, {c["x"], checked(c, c["y"])})}; }, .inplace_variant = true}
+// The row's own gradient comes from the unchecked row; the check passes gradients of floats through
+// unchanged.
+#define YULOH_CHECKED(n, py, inner, text)                                                   \
+  {                                                                                         \
+    .schema = n "(number x, number y) -> Tensor", .python = py, .doc = text, .infer = same, \
+    .expand = [](const Call& c) -> Values {                                                 \
+      return {call(inner, {c["x"], checked(c, c["y"])})};                                   \
+    },                                                                                      \
+    .inplace_variant = true                                                                 \
+  }
 
 const Register division{
     {.schema = "check_divisor(Tensor y, str who) -> Tensor",
@@ -155,8 +177,10 @@ const Register division{
      .checks = true},
     YULOH_CHECKED("floor_divide", YULOH_BOTH("floor_divide"), "floor_div_unchecked",
                   "floor(x / y); an integer divided by zero is an error, the lowest integer by -1 wraps."),
-    YULOH_CHECKED("remainder", YULOH_BOTH("remainder") " paddle.mod paddle.Tensor.mod paddle.floor_mod paddle.Tensor.floor_mod",
-                  "mod_unchecked", "x - y * floor(x / y), with the sign of y; an integer modulo zero is an error."),
+    YULOH_CHECKED(
+        "remainder",
+        YULOH_BOTH("remainder") " paddle.mod paddle.Tensor.mod paddle.floor_mod paddle.Tensor.floor_mod",
+        "mod_unchecked", "x - y * floor(x / y), with the sign of y; an integer modulo zero is an error."),
     YULOH_CHECKED("fmod", "", "fmod_unchecked", "x - y * trunc(x / y), with the sign of x."),
 };
 }  // namespace

@@ -19,7 +19,9 @@ Types infer_fill(const Call& c) {
   if (!c.has("dtype") && is_integer(t)) t = DType::kFloat32;
   return {{t, shape_arg(c)}};
 }
-Types infer_like(const Call& c) { return {{c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype, c.type(0).shape}}; }
+Types infer_like(const Call& c) {
+  return {{c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype, c.type(0).shape}};
+}
 
 void host_iota(const HostCall& h) {
   const HostOperand& o = h.out[0];
@@ -33,14 +35,17 @@ void host_arange(const HostCall& h) {
   const int64_t n = o.numel(), size = static_cast<int64_t>(dtype_size(o.dtype));
   const double a = h.call.real("start"), s = h.call.real("step");
   for (int64_t i = 0; i < n; ++i) {
-    if (is_integral(o.dtype)) store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(a) + i * static_cast<int64_t>(s));
-    else store_double(o.as<char>() + i * size, o.dtype, a + static_cast<double>(i) * s);
+    if (is_integral(o.dtype))
+      store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(a) + i * static_cast<int64_t>(s));
+    else
+      store_double(o.as<char>() + i * size, o.dtype, a + static_cast<double>(i) * s);
   }
 }
 Types infer_arange(const Call& c) {
   const double a = c.real("start"), b = c.real("end"), s = c.real("step");
   if (s == 0 || !std::isfinite(s) || !std::isfinite(a) || !std::isfinite(b))
-    value_error("arange: the range is not finite, got start ", a, ", end ", b, ", step ", s, "; expected finite values and a non-zero step.");
+    value_error("arange: the range is not finite, got start ", a, ", end ", b, ", step ", s,
+                "; expected finite values and a non-zero step.");
   const double n = std::ceil((b - a) / s);
   if (n > 9e15) value_error("arange: too many elements, got start ", a, ", end ", b, ", step ", s, ".");
   return {{c.dtype("dtype"), {n > 0 ? static_cast<int64_t>(n) : 0}}};
@@ -49,17 +54,22 @@ Types infer_arange(const Call& c) {
 void host_linspace(const HostCall& h) {
   const HostOperand& o = h.out[0];
   const int64_t n = o.numel(), size = static_cast<int64_t>(dtype_size(o.dtype));
-  const double a = h.call.real("start"), b = h.call.real("stop"), step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
+  const double a = h.call.real("start"), b = h.call.real("stop"),
+               step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
   const double base = h.call.real("base");
   for (int64_t i = 0; i < n; ++i) {
-    double v = i < n / 2 || n == 1 ? a + step * static_cast<double>(i) : b - step * static_cast<double>(n - 1 - i);
+    double v =
+        i < n / 2 || n == 1 ? a + step * static_cast<double>(i) : b - step * static_cast<double>(n - 1 - i);
     if (base > 0) v = std::pow(base, v);
-    if (is_integral(o.dtype)) store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(v));
-    else store_double(o.as<char>() + i * size, o.dtype, v);
+    if (is_integral(o.dtype))
+      store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(v));
+    else
+      store_double(o.as<char>() + i * size, o.dtype, v);
   }
 }
 Types infer_linspace(const Call& c) {
-  if (c.integer("num") < 1) value_error(c.name(), ": num is not positive, got ", c.integer("num"), "; expected at least 1.");
+  if (c.integer("num") < 1)
+    value_error(c.name(), ": num is not positive, got ", c.integer("num"), "; expected at least 1.");
   return {{c.dtype("dtype"), {c.integer("num")}}};
 }
 void host_eye(const HostCall& h) {
@@ -87,7 +97,8 @@ const Register creation{
      .doc = "A tensor of the shape (and dtype, if None) of x filled with a value.",
      .infer = infer_like,
      .expand = [](const Call& c) -> Values {
-       return {call("fill", {c["fill_value"]}, {{"shape", to_ints(c.type(0).shape)}, {"dtype", infer_like(c)[0].dtype}})};
+       return {call("fill", {c["fill_value"]},
+                    {{"shape", to_ints(c.type(0).shape)}, {"dtype", infer_like(c)[0].dtype}})};
      },
      .no_grad = true},
     {.schema = "zeros_like(Tensor x, dtype? dtype=None) -> Tensor",
@@ -121,7 +132,8 @@ const Register creation{
      .doc = "Ones on the diagonal.",
      .infer = [](const Call& c) -> Types {
        if (c.integer("num_rows") < 0 || c.integer("num_columns") < 0)
-         value_error("eye: negative extent, got ", c.integer("num_rows"), " rows and ", c.integer("num_columns"), " columns.");
+         value_error("eye: negative extent, got ", c.integer("num_rows"), " rows and ",
+                     c.integer("num_columns"), " columns.");
        return {{c.dtype("dtype"), {c.integer("num_rows"), c.integer("num_columns")}}};
      },
      .host = host_eye,
@@ -130,7 +142,8 @@ const Register creation{
 
 Types infer_assign_to(const Call& c) {
   if (!(broadcast_shapes("assign_", c.type(0).shape, c.type(1).shape) == c.type(0).shape))
-    value_error("assign_: the value does not fit, got shape ", c.type(1).shape, "; expected something that broadcasts to ", c.type(0).shape, ".");
+    value_error("assign_: the value does not fit, got shape ", c.type(1).shape,
+                "; expected something that broadcasts to ", c.type(0).shape, ".");
   return {c.type(0)};
 }
 Types infer_loop(const Call& c) {
@@ -152,7 +165,8 @@ const Register copies{
      .infer = infer_assign_to,
      .expand = [](const Call& c) -> Values {
        const Value v = cast(c["value"], c.type(0).dtype);
-       return {v.shape() == c.type(0).shape ? un("assign", v) : un("assign", broadcast_to(v, c.type(0).shape))};
+       return {v.shape() == c.type(0).shape ? un("assign", v)
+                                            : un("assign", broadcast_to(v, c.type(0).shape))};
      }},
     {.schema = "loop(Tensor[] xs, int n_carried, int trips) -> Tensor[]",
      .doc = "Runs the body graph `trips` times; the first n_carried inputs go round, the others stay.",

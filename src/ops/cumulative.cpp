@@ -38,12 +38,18 @@ C log_add(C a, C b) {
   if (std::isinf(m) || a != a || b != b) return a + b;
   return m + std::log1p(std::exp(-std::abs(a - b)));
 }
-void host_cumsum(const HostCall& h) { scan(h, h.call.flag("reverse"), [](auto a, auto v) { return a + v; }); }
-void host_cumprod(const HostCall& h) { scan(h, false, [](auto a, auto v) { return a * v; }); }
+void host_cumsum(const HostCall& h) {
+  scan(h, h.call.flag("reverse"), [](auto a, auto v) { return a + v; });
+}
+void host_cumprod(const HostCall& h) {
+  scan(h, false, [](auto a, auto v) { return a * v; });
+}
 void host_logcumsumexp(const HostCall& h) {
   scan(h, false, [](auto a, auto v) {
-    if constexpr (std::is_floating_point_v<decltype(v)>) return log_add(a, v);
-    else return a;
+    if constexpr (std::is_floating_point_v<decltype(v)>)
+      return log_add(a, v);
+    else
+      return a;
   });
 }
 // Running extreme with its position; of equal values the later one; NaN stays once met.
@@ -69,8 +75,8 @@ void host_extreme(const HostCall& h) {
     }
   });
 }
-// d cumprod: dx_i = sum over j >= i of g_j * product over l <= j, l != i of x_l; prefix products times a suffix recurrence,
-// so zeros need no special case.
+// d cumprod: dx_i = sum over j >= i of g_j * product over l <= j, l != i of x_l; prefix products times a
+// suffix recurrence, so zeros need no special case.
 void host_cumprod_grad(const HostCall& h) {
   const HostOperand &x = h.in[0], &g = h.in[1], &o = h.out[0];
   const int64_t k = axis_of(h.call);
@@ -100,7 +106,8 @@ Types infer_scan(const Call& c) { return axis_of(c), Types{c.type(0)}; }
 Types infer_extreme(const Call& c) {
   axis_of(c);
   const DType t = c.dtype("dtype");
-  if (t != DType::kInt32 && t != DType::kInt64) type_error(c.name(), ": dtype of the indices, got ", t, "; expected int32 or int64.");
+  if (t != DType::kInt32 && t != DType::kInt64)
+    type_error(c.name(), ": dtype of the indices, got ", t, "; expected int32 or int64.");
   return {c.type(0), {t, c.type(0).shape}};
 }
 Values extreme_vjp(const Call& c, const Values& g) {
@@ -152,7 +159,8 @@ const Register scans{
      .infer = [](const Call& c) { return require_float(c, 0), infer_scan(c); },
      .host = host_logcumsumexp,
      .vjp = [](const Call& c, const Values& g) -> Values {  // dx_i = sum over j >= i of g_j exp(x_i - y_j)
-       return {exp(c["x"]) * call("cumsum_axis", {g[0] * exp(-c.out())}, {{"axis", c.integer("axis")}, {"reverse", true}})};
+       return {exp(c["x"]) *
+               call("cumsum_axis", {g[0] * exp(-c.out())}, {{"axis", c.integer("axis")}, {"reverse", true}})};
      },
      .needs = "x out"},
     {.schema = "cummax_axis(Tensor x, int axis, dtype dtype) -> Tensor, Tensor",

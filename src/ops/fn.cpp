@@ -12,9 +12,7 @@ Value affine(const Value& x, double scale, double shift, double divisor) {
   if (scale == 1 && shift == 0 && divisor == 1) return x;
   return call("affine", {x}, {{"scale", scale}, {"shift", shift}, {"divisor", divisor}});
 }
-Value constant(double v, DType t) {
-  return full({}, v, t);
-}
+Value constant(double v, DType t) { return full({}, v, t); }
 Value where_or(const Value& c, const Value& a, double otherwise) {
   return call("select_or", {c, a}, {{"otherwise", otherwise}});
 }
@@ -71,8 +69,6 @@ Value concat(const Values& xs, int64_t axis) {
 Value matmul(const Value& a, const Value& b, bool ta, bool tb) {
   return call("matmul", {a, b}, {{"transpose_x", ta}, {"transpose_y", tb}});
 }
-Value keep_axes(const Value& v, const Call& c) {
-  return v ? reshape(v, reduced_shape(c, true)) : v;
-}
+Value keep_axes(const Value& v, const Call& c) { return v ? reshape(v, reduced_shape(c, true)) : v; }
 
 }  // namespace yuloh

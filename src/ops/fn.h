@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops as functions on graph values, for bodies of composite rows and for gradient rules: one-liners over `call`.
-// Constants are static parts of the structure (`affine`), so they cost no plan input and are folded into tile programs.
+// Ops as functions on graph values, for bodies of composite rows and for gradient rules: one-liners over
+// `call`. Constants are static parts of the structure (`affine`), so they cost no plan input and are folded
+// into tile programs.
 #pragma once
 #include "ops/infer.h"
 
@@ -11,7 +12,8 @@ Value operator-(const Value& a, const Value& b);
 Value operator*(const Value& a, const Value& b);
 Value operator/(const Value& a, const Value& b);
 Value operator-(const Value& a);
-Value affine(const Value& x, double scale, double shift = 0, double divisor = 1);  // x * scale / divisor + shift
+Value affine(const Value& x, double scale, double shift = 0,
+             double divisor = 1);  // x * scale / divisor + shift
 inline Value operator*(const Value& a, double b) { return affine(a, b); }
 inline Value operator*(double b, const Value& a) { return affine(a, b); }
 inline Value operator+(const Value& a, double b) { return affine(a, 1, b); }

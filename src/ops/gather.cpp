@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathering by index and its adjoints (scatter-add), embedding, concatenation. Indices are checked before anything is
-// written: negative ones count from the end, others outside raise IndexError with value, position and range.
+// Gathering by index and its adjoints (scatter-add), embedding, concatenation. Indices are checked before
+// anything is written: negative ones count from the end, others outside raise IndexError with value, position
+// and range.
 #include "ops/host.h"
 #include "ops/rows.h"
 
 namespace yuloh {
 namespace {
 
-int64_t axis_of(const Call& c, uint32_t input = 0) { return normalize_axis(c.name(), c.integer("axis"), c.type(input).shape.size()); }
+int64_t axis_of(const Call& c, uint32_t input = 0) {
+  return normalize_axis(c.name(), c.integer("axis"), c.type(input).shape.size());
+}
 void require_index(const Call& c, uint32_t i) {
   if (!is_integer(c.type(i).dtype))
-    type_error(c.name(), ": indices are not integers, got dtype ", c.type(i).dtype, "; expected int32 or int64.");
+    type_error(c.name(), ": indices are not integers, got dtype ", c.type(i).dtype,
+               "; expected int32 or int64.");
 }
 
 // ---- concat ----
@@ -25,8 +29,8 @@ Types infer_concat(const Call& c) {
     bool ok = o.size() == s.size();
     for (uint32_t d = 0; ok && d < s.size(); ++d) ok = static_cast<int64_t>(d) == k || o[d] == s[d];
     if (!ok || s.empty())
-      value_error("concat: shapes do not fit along axis ", k, ", got ", xs[0].shape(), " and ", o, " (tensor ", i,
-                  "); expected equal extents on all other axes.");
+      value_error("concat: shapes do not fit along axis ", k, ", got ", xs[0].shape(), " and ", o,
+                  " (tensor ", i, "); expected equal extents on all other axes.");
     s[k] += o[k];
     t = promote(t, xs[i].dtype());
   }
@@ -69,9 +73,12 @@ Types infer_stack(const Call& c) {
   DType t = xs[0].dtype();
   for (const Value& v : xs) {
     t = promote(t, v.dtype());
-    if (!(v.shape() == s)) value_error("stack: shapes differ, got ", s, " and ", v.shape(), "; expected equal shapes.");
+    if (!(v.shape() == s))
+      value_error("stack: shapes differ, got ", s, " and ", v.shape(), "; expected equal shapes.");
   }
-  s.insert(static_cast<uint32_t>(normalize_axis(c.name(), c.integer("axis"), static_cast<int64_t>(s.size()) + 1)), xs.size());
+  s.insert(
+      static_cast<uint32_t>(normalize_axis(c.name(), c.integer("axis"), static_cast<int64_t>(s.size()) + 1)),
+      xs.size());
   return {{t, s}};
 }
 Values stack_body(const Call& c) {
@@ -109,7 +116,8 @@ Types infer_index_axis(const Call& c) {
   const int64_t k = axis_of(c);
   Shape s;
   for (int64_t i = 0; i < static_cast<int64_t>(c.type(0).shape.size()); ++i) {
-    if (i != k) s.push_back(c.type(0).shape[i]);
+    if (i != k)
+      s.push_back(c.type(0).shape[i]);
     else
       for (Dim d : c.type(1).shape) s.push_back(d);
   }
@@ -126,15 +134,19 @@ struct Split {
 };
 // Row-major on both sides: out[o, i, :] = x[o, index[i], :] is one copy of `inner` elements for each (o, i).
 template <class T>
-void copy_rows(const T* x, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner) {
+void copy_rows(const T* x, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n,
+               int64_t inner) {
   const int64_t count = static_cast<int64_t>(index.size());
-  parallel_ranges(outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(inner, 1)), [&](int64_t from, int64_t to) {
-    for (int64_t r = from; r < to; ++r) {
-      const T* src = x + ((r / count) * n + index[static_cast<size_t>(r % count)]) * inner;
-      if (inner == 1) out[r] = *src;
-      else std::memcpy(out + r * inner, src, sizeof(T) * static_cast<size_t>(inner));
-    }
-  });
+  parallel_ranges(outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(inner, 1)),
+                  [&](int64_t from, int64_t to) {
+                    for (int64_t r = from; r < to; ++r) {
+                      const T* src = x + ((r / count) * n + index[static_cast<size_t>(r % count)]) * inner;
+                      if (inner == 1)
+                        out[r] = *src;
+                      else
+                        std::memcpy(out + r * inner, src, sizeof(T) * static_cast<size_t>(inner));
+                    }
+                  });
 }
 void host_index_axis(const HostCall& h) {
   const HostOperand &x = h.in[0], &o = h.out[0];
@@ -144,22 +156,30 @@ void host_index_axis(const HostCall& h) {
   const Split a(x.shape, x.strides, k, 1), b(o.shape, o.strides, k, rank);
   if (yuloh::numel(a.slice) == 0 || index.empty()) return;
   int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < static_cast<int64_t>(x.shape.size()); ++i) (i < k ? outer : inner) *= i == k ? 1 : x.shape[i];
+  for (int64_t i = 0; i < static_cast<int64_t>(x.shape.size()); ++i)
+    (i < k ? outer : inner) *= i == k ? 1 : x.shape[i];
   if (is_row_major(x.shape, x.strides) && size <= 8) {
     switch (size) {
-      case 1: return copy_rows(x.as<uint8_t>(), o.as<uint8_t>(), index, outer, x.shape[k], inner);
-      case 2: return copy_rows(x.as<uint16_t>(), o.as<uint16_t>(), index, outer, x.shape[k], inner);
-      case 4: return copy_rows(x.as<uint32_t>(), o.as<uint32_t>(), index, outer, x.shape[k], inner);
-      default: return copy_rows(x.as<uint64_t>(), o.as<uint64_t>(), index, outer, x.shape[k], inner);
+      case 1:
+        return copy_rows(x.as<uint8_t>(), o.as<uint8_t>(), index, outer, x.shape[k], inner);
+      case 2:
+        return copy_rows(x.as<uint16_t>(), o.as<uint16_t>(), index, outer, x.shape[k], inner);
+      case 4:
+        return copy_rows(x.as<uint32_t>(), o.as<uint32_t>(), index, outer, x.shape[k], inner);
+      default:
+        return copy_rows(x.as<uint64_t>(), o.as<uint64_t>(), index, outer, x.shape[k], inner);
     }
   }
-  for (size_t i = 0; i < index.size(); ++i)  // index axes of out are contiguous with each other: one step per index
+  for (size_t i = 0; i < index.size();
+       ++i)  // index axes of out are contiguous with each other: one step per index
     copy_strided(a.slice, o.as<char>() + static_cast<int64_t>(i) * inner * size, b.strides,
                  x.as<char>() + index[i] * x.strides[k] * size, a.strides, static_cast<size_t>(size));
 }
-// Row-major f32 / f64: each range of columns belongs to one thread, so sums are made in index order whatever the count.
+// Row-major f32 / f64: each range of columns belongs to one thread, so sums are made in index order whatever
+// the count.
 template <class T>
-void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner, int64_t skip) {
+void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner,
+              int64_t skip) {
   const int64_t count = static_cast<int64_t>(index.size());
   std::memset(out, 0, sizeof(T) * static_cast<size_t>(outer * n * inner));
   if (inner < 64) {
@@ -171,16 +191,17 @@ void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t out
     }
     return;
   }
-  parallel_ranges((inner + 15) / 16, std::max<int64_t>(4, 65536 / std::max<int64_t>(count * 16, 1)), [&](int64_t a, int64_t b) {
-    const int64_t from = a * 16, end = std::min(b * 16, inner);
-    for (int64_t r = 0; r < outer * count; ++r) {
-      const int64_t to = index[static_cast<size_t>(r % count)];
-      if (to == skip) continue;
-      T* dst = out + ((r / count) * n + to) * inner;
-      const T* src = g + r * inner;
-      for (int64_t j = from; j < end; ++j) dst[j] += src[j];
-    }
-  });
+  parallel_ranges((inner + 15) / 16, std::max<int64_t>(4, 65536 / std::max<int64_t>(count * 16, 1)),
+                  [&](int64_t a, int64_t b) {
+                    const int64_t from = a * 16, end = std::min(b * 16, inner);
+                    for (int64_t r = 0; r < outer * count; ++r) {
+                      const int64_t to = index[static_cast<size_t>(r % count)];
+                      if (to == skip) continue;
+                      T* dst = out + ((r / count) * n + to) * inner;
+                      const T* src = g + r * inner;
+                      for (int64_t j = from; j < end; ++j) dst[j] += src[j];
+                    }
+                  });
 }
 template <class E>
 void add_slices(const HostCall& h, const std::vector<int64_t>& index, int64_t k, int64_t rank) {
@@ -208,26 +229,34 @@ void host_index_axis_grad(const HostCall& h) {
   const int64_t k = h.call.integer("axis");
   const std::vector<int64_t> index = read_indices("gather", h.in[1], h.out[0].shape[k]);
   const HostOperand &g = h.in[0], &o = h.out[0];
-  if (is_row_major(g.shape, g.strides) && !index.empty() && o.numel() && (o.dtype == DType::kFloat32 || o.dtype == DType::kFloat64)) {
+  if (is_row_major(g.shape, g.strides) && !index.empty() && o.numel() &&
+      (o.dtype == DType::kFloat32 || o.dtype == DType::kFloat64)) {
     int64_t outer = 1, inner = 1;
-    for (int64_t i = 0; i < static_cast<int64_t>(o.shape.size()); ++i) (i < k ? outer : inner) *= i == k ? 1 : o.shape[i];
+    for (int64_t i = 0; i < static_cast<int64_t>(o.shape.size()); ++i)
+      (i < k ? outer : inner) *= i == k ? 1 : o.shape[i];
     const int64_t skip = h.call.integer("skip");
-    if (o.dtype == DType::kFloat32) return add_rows(g.as<float>(), o.as<float>(), index, outer, o.shape[k], inner, skip);
+    if (o.dtype == DType::kFloat32)
+      return add_rows(g.as<float>(), o.as<float>(), index, outer, o.shape[k], inner, skip);
     return add_rows(g.as<double>(), o.as<double>(), index, outer, o.shape[k], inner, skip);
   }
-  with_any("gather", h.out[0].dtype, [&](auto e) { add_slices<decltype(e)>(h, index, k, h.in[1].shape.size()); });
+  with_any("gather", h.out[0].dtype,
+           [&](auto e) { add_slices<decltype(e)>(h, index, k, h.in[1].shape.size()); });
 }
 Values index_axis_vjp(const Call& c, const Values& g) {
-  return {call("index_axis_grad", {g[0], c["index"]}, {{"shape", to_ints(c.type(0).shape)}, {"axis", axis_of(c)}}), Value()};
+  return {call("index_axis_grad", {g[0], c["index"]},
+               {{"shape", to_ints(c.type(0).shape)}, {"axis", axis_of(c)}}),
+          Value()};
 }
 
-// Rows whose p-norm exceeds max_norm, scaled down to it; the scale is a constant for gradients. The weight itself stays.
+// Rows whose p-norm exceeds max_norm, scaled down to it; the scale is a constant for gradients. The weight
+// itself stays.
 Value renormed(const Value& y, double max_norm, double p) {
   Value scale;
   {
     NoGrad guard;
     const Value total = sum(call("pow", {abs(y), constant_like(p, y)}), {-1});
-    scale = minimum(constant_like(max_norm, y) / (call("pow", {total, constant_like(1 / p, y)}) + 1e-7), constant_like(1, y));
+    scale = minimum(constant_like(max_norm, y) / (call("pow", {total, constant_like(1 / p, y)}) + 1e-7),
+                    constant_like(1, y));
   }
   return y * scale;
 }
@@ -246,16 +275,19 @@ const Register gathers{
        const Shape s = shape_arg(c), &i = c.type(1).shape;
        const int64_t k = c.integer("axis");
        require_index(c, 1);
-       if (k < 0 || k >= static_cast<int64_t>(s.size())) index_error(c.name(), ": axis out of range, got ", k, " for shape ", s, ".");
+       if (k < 0 || k >= static_cast<int64_t>(s.size()))
+         index_error(c.name(), ": axis out of range, got ", k, " for shape ", s, ".");
        Shape g(s.begin(), s.begin() + k);
        for (Dim d : i) g.push_back(d);
        for (uint32_t d = static_cast<uint32_t>(k) + 1; d < s.size(); ++d) g.push_back(s[d]);
-       if (!(g == c.type(0).shape)) value_error(c.name(), ": g does not fit, got shape ", c.type(0).shape, "; expected ", g, ".");
+       if (!(g == c.type(0).shape))
+         value_error(c.name(), ": g does not fit, got shape ", c.type(0).shape, "; expected ", g, ".");
        return {{c.type(0).dtype, s}};
      },
      .host = host_index_axis_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {
-       return {call("index_axis", {g[0], c["index"]}, {{"axis", c.integer("axis")}, {"who", "gather"}}), Value()};
+       return {call("index_axis", {g[0], c["index"]}, {{"axis", c.integer("axis")}, {"who", "gather"}}),
+               Value()};
      },
      .needs = "index"},
     {.schema = "gather(Tensor x, Tensor index, int axis=0) -> Tensor",
@@ -281,24 +313,27 @@ const Register gathers{
      .expand = [](const Call& c) -> Values {
        return {call("index_axis", {c["x"], c["index"]}, {{"axis", axis_of(c)}, {"who", "index_select"}})};
      }},
-    {.schema = "embedding(Tensor x, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, "
+    {.schema = "embedding(Tensor x, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
+               "norm_type=2.0, "
                "bool sparse=False, bool scale_grad_by_freq=False) -> Tensor",
      .python = YULOH_F("embedding"),
      .doc = "Rows of weight by index x; the row padding_idx reads as zeros and gets no gradient.",
-     .infer =
-         [](const Call& c) -> Types {
-           require_index(c, 0);
-           if (c.flag("scale_grad_by_freq"))
-             fail(ErrorKind::kNotImplemented, "embedding: scale_grad_by_freq=True has no kernel; expected False.");
-           if (c.type(1).shape.size() != 2) value_error("embedding: weight is not a matrix, got shape ", c.type(1).shape, "; expected [rows, width].");
-           const int64_t rows = c.type(1).shape[0];
-           if (c.has("padding_idx") && (c.integer("padding_idx") >= rows || c.integer("padding_idx") < -rows))
-             value_error("embedding: padding_idx out of range, got ", c.integer("padding_idx"), "; expected ", -rows,
-                         " <= padding_idx < ", rows, ".");
-           Shape s = c.type(0).shape;
-           s.push_back(c.type(1).shape[1]);
-           return {{c.type(1).dtype, s}};
-         },
+     .infer = [](const Call& c) -> Types {
+       require_index(c, 0);
+       if (c.flag("scale_grad_by_freq"))
+         fail(ErrorKind::kNotImplemented,
+              "embedding: scale_grad_by_freq=True has no kernel; expected False.");
+       if (c.type(1).shape.size() != 2)
+         value_error("embedding: weight is not a matrix, got shape ", c.type(1).shape,
+                     "; expected [rows, width].");
+       const int64_t rows = c.type(1).shape[0];
+       if (c.has("padding_idx") && (c.integer("padding_idx") >= rows || c.integer("padding_idx") < -rows))
+         value_error("embedding: padding_idx out of range, got ", c.integer("padding_idx"), "; expected ",
+                     -rows, " <= padding_idx < ", rows, ".");
+       Shape s = c.type(0).shape;
+       s.push_back(c.type(1).shape[1]);
+       return {{c.type(1).dtype, s}};
+     },
      .expand = [](const Call& c) -> Values {
        const Value i = c["x"];
        Value y = call("index_axis", {c["weight"], i}, {{"axis", 0}, {"who", "embedding"}});

@@ -9,7 +9,8 @@ struct Pair {
 template <class T>
 void copy_as(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss) {
   const int rank = static_cast<int>(shape.size());
-  const int64_t inner = rank ? shape[rank - 1] : 1, di = rank ? ds[rank - 1] : 1, si = rank ? ss[rank - 1] : 1;
+  const int64_t inner = rank ? shape[rank - 1] : 1, di = rank ? ds[rank - 1] : 1,
+                si = rank ? ss[rank - 1] : 1;
   Shape outer;
   for (int i = 0; i + 1 < rank; ++i) outer.push_back(shape[i]);
   const int64_t rows = numel(outer);
@@ -18,7 +19,8 @@ void copy_as(const Shape& shape, void* dst, const Ints& ds, const void* src, con
   for (int64_t r = 0; r < rows; ++r, w.next()) {
     T* d = static_cast<T*>(dst) + w.offset[0];
     const T* s = static_cast<const T*>(src) + w.offset[1];
-    if (di == 1 && si == 1) std::memcpy(d, s, sizeof(T) * static_cast<size_t>(inner));
+    if (di == 1 && si == 1)
+      std::memcpy(d, s, sizeof(T) * static_cast<size_t>(inner));
     else
       for (int64_t i = 0; i < inner; ++i) d[i * di] = s[i * si];
   }
@@ -32,13 +34,19 @@ void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context) {
   for (int64_t i = 0; i < n; ++i) fn(context, i);
 }
 
-void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
+void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss,
+                  size_t size) {
   switch (size) {
-    case 1: return copy_as<uint8_t>(shape, dst, ds, src, ss);
-    case 2: return copy_as<uint16_t>(shape, dst, ds, src, ss);
-    case 4: return copy_as<uint32_t>(shape, dst, ds, src, ss);
-    case 8: return copy_as<uint64_t>(shape, dst, ds, src, ss);
-    default: return copy_as<Pair>(shape, dst, ds, src, ss);
+    case 1:
+      return copy_as<uint8_t>(shape, dst, ds, src, ss);
+    case 2:
+      return copy_as<uint16_t>(shape, dst, ds, src, ss);
+    case 4:
+      return copy_as<uint32_t>(shape, dst, ds, src, ss);
+    case 8:
+      return copy_as<uint64_t>(shape, dst, ds, src, ss);
+    default:
+      return copy_as<Pair>(shape, dst, ds, src, ss);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop helpers of host rows (the reference lowering): walking strided operands, dispatch over element types, index checks.
-// Only src/ops/*.cpp include it.
+// Loop helpers of host rows (the reference lowering): walking strided operands, dispatch over element types,
+// index checks. Only src/ops/*.cpp include it.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace yuloh {
 
-// Ranges of [0, n) of at least `grain` elements, on the device's team where one was lent. Boundaries depend on n and
-// grain only, and ranges write disjoint results, so the thread count never changes a bit.
+// Ranges of [0, n) of at least `grain` elements, on the device's team where one was lent. Boundaries depend
+// on n and grain only, and ranges write disjoint results, so the thread count never changes a bit.
 using ChunkRunner = void (*)(int64_t n, void (*fn)(void*, int64_t), void* context);
 void set_chunk_runner(ChunkRunner r);
 void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context);
@@ -38,36 +38,54 @@ struct Elem {
   using C = Compute;
   static constexpr DType dtype = D;
   static C get(T v) {
-    if constexpr (D == DType::kBFloat16) return bf16_to_float(v);
-    else if constexpr (D == DType::kFloat16) return half_to_float(v);
-    else return static_cast<C>(v);
+    if constexpr (D == DType::kBFloat16)
+      return bf16_to_float(v);
+    else if constexpr (D == DType::kFloat16)
+      return half_to_float(v);
+    else
+      return static_cast<C>(v);
   }
   static T put(C v) {
-    if constexpr (D == DType::kBFloat16) return float_to_bf16(v);
-    else if constexpr (D == DType::kFloat16) return float_to_half(v);
-    else return static_cast<T>(v);
+    if constexpr (D == DType::kBFloat16)
+      return float_to_bf16(v);
+    else if constexpr (D == DType::kFloat16)
+      return float_to_half(v);
+    else
+      return static_cast<T>(v);
   }
 };
 template <class F>
 void with_float(std::string_view op, DType t, F&& f) {
   switch (t) {
-    case DType::kFloat32: return f(Elem<float, float, DType::kFloat32>{});
-    case DType::kFloat64: return f(Elem<double, double, DType::kFloat64>{});
-    case DType::kBFloat16: return f(Elem<uint16_t, float, DType::kBFloat16>{});
-    case DType::kFloat16: return f(Elem<uint16_t, float, DType::kFloat16>{});
-    default: type_error(op, ": dtype is not supported, got ", t, "; expected a floating point dtype.");
+    case DType::kFloat32:
+      return f(Elem<float, float, DType::kFloat32>{});
+    case DType::kFloat64:
+      return f(Elem<double, double, DType::kFloat64>{});
+    case DType::kBFloat16:
+      return f(Elem<uint16_t, float, DType::kBFloat16>{});
+    case DType::kFloat16:
+      return f(Elem<uint16_t, float, DType::kFloat16>{});
+    default:
+      type_error(op, ": dtype is not supported, got ", t, "; expected a floating point dtype.");
   }
 }
 template <class F>
 void with_any(std::string_view op, DType t, F&& f) {
   switch (t) {
-    case DType::kBool: return f(Elem<uint8_t, int64_t, DType::kBool>{});
-    case DType::kUInt8: return f(Elem<uint8_t, int64_t, DType::kUInt8>{});
-    case DType::kInt8: return f(Elem<int8_t, int64_t, DType::kInt8>{});
-    case DType::kInt16: return f(Elem<int16_t, int64_t, DType::kInt16>{});
-    case DType::kInt32: return f(Elem<int32_t, int64_t, DType::kInt32>{});
-    case DType::kInt64: return f(Elem<int64_t, int64_t, DType::kInt64>{});
-    default: return with_float(op, t, f);
+    case DType::kBool:
+      return f(Elem<uint8_t, int64_t, DType::kBool>{});
+    case DType::kUInt8:
+      return f(Elem<uint8_t, int64_t, DType::kUInt8>{});
+    case DType::kInt8:
+      return f(Elem<int8_t, int64_t, DType::kInt8>{});
+    case DType::kInt16:
+      return f(Elem<int16_t, int64_t, DType::kInt16>{});
+    case DType::kInt32:
+      return f(Elem<int32_t, int64_t, DType::kInt32>{});
+    case DType::kInt64:
+      return f(Elem<int64_t, int64_t, DType::kInt64>{});
+    default:
+      return with_float(op, t, f);
   }
 }
 
@@ -108,7 +126,8 @@ class Walk {
 };
 
 // dst (strided) = src (strided), both of `shape`; dtype given by element size.
-void copy_strided(const Shape& shape, void* dst, const Ints& dst_strides, const void* src, const Ints& src_strides, size_t size);
+void copy_strided(const Shape& shape, void* dst, const Ints& dst_strides, const void* src,
+                  const Ints& src_strides, size_t size);
 inline void copy_in(const HostOperand& dst, const HostOperand& src) {
   copy_strided(dst.shape, dst.data, dst.strides, src.data, src.strides, dtype_size(dst.dtype));
 }
@@ -116,7 +135,8 @@ inline void copy_in(const HostOperand& dst, const HostOperand& src) {
 // An index into an axis of extent n: negative values count from the end; anything else raises IndexError.
 inline int64_t checked_index(std::string_view op, int64_t i, int64_t n, int64_t position) {
   if (i < -n || i >= n)
-    index_error(op, ": index out of range, got ", i, " at position ", position, "; expected ", -n, " <= index < ", n, ".");
+    index_error(op, ": index out of range, got ", i, " at position ", position, "; expected ", -n,
+                " <= index < ", n, ".");
   return i < 0 ? i + n : i;
 }
 // All indices of an operand in row-major order, checked and wrapped.
@@ -124,6 +144,16 @@ std::vector<int64_t> read_indices(std::string_view op, const HostOperand& index,
 std::vector<int64_t> read_ints(const HostOperand& x);
 int64_t scalar_int(const HostOperand& x);
 double scalar_real(const HostOperand& x);
+
+// The order of sorting and searching: NaN comes after every number (NumPy's rule).
+template <class C>
+bool is_nan(C v) {
+  return v != v;
+}
+template <class C>
+bool less(C a, C b) {
+  return a < b || (is_nan(b) && !is_nan(a));
+}
 
 // x as lanes along one axis: n lanes of `length` elements, lane k starting at `start(k)` with step `stride`.
 struct Lanes {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared type inference: what result type an op call has, and the checks that go with it. Rows in src/ops/ name these
-// functions; they run when a call is recorded, so shape and dtype mistakes are reported at the user's line.
+// Shared type inference: what result type an op call has, and the checks that go with it. Rows in src/ops/
+// name these functions; they run when a call is recorded, so shape and dtype mistakes are reported at the
+// user's line.
 #pragma once
 #include "ops/op.h"
 
@@ -11,7 +12,7 @@ inline bool is_real(DType t) { return is_integral(t) || is_float(t); }
 inline DType float_of(DType t) { return is_integral(t) ? DType::kFloat32 : t; }
 
 Shape broadcast_inputs(const Call& c);  // of every input
-DType promoted(const Call& c);          // of Tensor, Tensor[] and number inputs (run-time scalars do not count)
+DType promoted(const Call& c);  // of Tensor, Tensor[] and number inputs (run-time scalars do not count)
 void require_float(const Call& c, uint32_t input);
 void require_integral(const Call& c, uint32_t input);
 void require_same_shape(const Call& c, uint32_t a, uint32_t b);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling along one axis: every output element is a weighted sum of a few input elements ("taps"). Resizing in any mode
-// is this op once per spatial axis; positions and weights follow from the sizes and are part of the structure.
+// Resampling along one axis: every output element is a weighted sum of a few input elements ("taps").
+// Resizing in any mode is this op once per spatial axis; positions and weights follow from the sizes and are
+// part of the structure.
 #include "ops/host.h"
 #include "ops/rows.h"
 
@@ -8,7 +9,7 @@ namespace yuloh {
 namespace {
 
 struct Taps {
-  Ints index;                 // out x taps, input positions
+  Ints index;                  // out x taps, input positions
   std::vector<double> weight;  // the same order
   int64_t per_output, outputs;
 };
@@ -24,10 +25,12 @@ Types infer_resample(const Call& c) {
   const Taps t = taps_of(c);
   const int64_t k = axis_of(c, c.type(0).shape.size());
   if (t.per_output < 1 || t.index.size() != t.weight.size() || t.index.size() % t.per_output)
-    value_error(c.name(), ": taps do not fit, got ", t.index.size(), " indices, ", t.weight.size(), " weights and ", t.per_output, " taps.");
+    value_error(c.name(), ": taps do not fit, got ", t.index.size(), " indices, ", t.weight.size(),
+                " weights and ", t.per_output, " taps.");
   for (int64_t i : t.index)
     if (i < 0 || i >= c.type(0).shape[k])
-      index_error(c.name(), ": tap out of range, got ", i, "; expected 0 <= index < ", c.type(0).shape[k], ".");
+      index_error(c.name(), ": tap out of range, got ", i, "; expected 0 <= index < ", c.type(0).shape[k],
+                  ".");
   Shape s = c.type(0).shape;
   s[k] = t.outputs;
   return {{c.type(0).dtype, s}};
@@ -60,20 +63,22 @@ void host_resample(const HostCall& h) {
     using E = decltype(e);
     using C = typename E::C;
     auto* dst = o.as<typename E::T>();
-    parallel_ranges(p.outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.outputs * p.inner)), [&](int64_t from, int64_t to) {
-      for (int64_t a = from; a < to; ++a)
-        for (int64_t i = 0; i < t.outputs; ++i) {
-          auto* out = dst + (a * t.outputs + i) * p.inner;
-          const int64_t* index = t.index.data() + i * t.per_output;
-          const double* weight = t.weight.data() + i * t.per_output;
-          const auto* base = src + a * p.n * p.inner;
-          for (int64_t j = 0; j < p.inner; ++j) {
-            C sum = 0;
-            for (int64_t q = 0; q < t.per_output; ++q) sum += E::get(base[index[q] * p.inner + j]) * static_cast<C>(weight[q]);
-            out[j] = E::put(sum);
-          }
-        }
-    });
+    parallel_ranges(p.outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.outputs * p.inner)),
+                    [&](int64_t from, int64_t to) {
+                      for (int64_t a = from; a < to; ++a)
+                        for (int64_t i = 0; i < t.outputs; ++i) {
+                          auto* out = dst + (a * t.outputs + i) * p.inner;
+                          const int64_t* index = t.index.data() + i * t.per_output;
+                          const double* weight = t.weight.data() + i * t.per_output;
+                          const auto* base = src + a * p.n * p.inner;
+                          for (int64_t j = 0; j < p.inner; ++j) {
+                            C sum = 0;
+                            for (int64_t q = 0; q < t.per_output; ++q)
+                              sum += E::get(base[index[q] * p.inner + j]) * static_cast<C>(weight[q]);
+                            out[j] = E::put(sum);
+                          }
+                        }
+                    });
   });
 }
 void host_resample_grad(const HostCall& h) {
@@ -85,20 +90,22 @@ void host_resample_grad(const HostCall& h) {
     using E = decltype(e);
     using C = typename E::C;
     auto* dst = o.as<typename E::T>();
-    parallel_ranges(p.outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.outputs * p.inner)), [&](int64_t from, int64_t to) {
-      std::vector<C> acc(static_cast<size_t>(p.n * p.inner));
-      for (int64_t a = from; a < to; ++a) {
-        std::fill(acc.begin(), acc.end(), C(0));
-        for (int64_t i = 0; i < t.outputs; ++i)
-          for (int64_t q = 0; q < t.per_output; ++q) {
-            const C w = static_cast<C>(t.weight[static_cast<size_t>(i * t.per_output + q)]);
-            C* to_row = acc.data() + t.index[i * t.per_output + q] * p.inner;
-            const auto* row = src + (a * t.outputs + i) * p.inner;
-            for (int64_t j = 0; j < p.inner; ++j) to_row[j] += E::get(row[j]) * w;
-          }
-        for (size_t j = 0; j < acc.size(); ++j) dst[a * p.n * p.inner + static_cast<int64_t>(j)] = E::put(acc[j]);
-      }
-    });
+    parallel_ranges(p.outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.outputs * p.inner)),
+                    [&](int64_t from, int64_t to) {
+                      std::vector<C> acc(static_cast<size_t>(p.n * p.inner));
+                      for (int64_t a = from; a < to; ++a) {
+                        std::fill(acc.begin(), acc.end(), C(0));
+                        for (int64_t i = 0; i < t.outputs; ++i)
+                          for (int64_t q = 0; q < t.per_output; ++q) {
+                            const C w = static_cast<C>(t.weight[static_cast<size_t>(i * t.per_output + q)]);
+                            C* to_row = acc.data() + t.index[i * t.per_output + q] * p.inner;
+                            const auto* row = src + (a * t.outputs + i) * p.inner;
+                            for (int64_t j = 0; j < p.inner; ++j) to_row[j] += E::get(row[j]) * w;
+                          }
+                        for (size_t j = 0; j < acc.size(); ++j)
+                          dst[a * p.n * p.inner + static_cast<int64_t>(j)] = E::put(acc[j]);
+                      }
+                    });
   });
 }
 
@@ -109,16 +116,25 @@ const Register resampling{
      .host = host_resample,
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("resample_grad", {g[0]},
-                    {{"shape", to_ints(c.type(0).shape)}, {"axis", c.integer("axis")}, {"taps", c.integer("taps")},
-                     {"index", c.ints("index")}, {"weight", c.reals("weight")}})};
+                    {{"shape", to_ints(c.type(0).shape)},
+                     {"axis", c.integer("axis")},
+                     {"taps", c.integer("taps")},
+                     {"index", c.ints("index")},
+                     {"weight", c.reals("weight")}})};
      }},
-    {.schema = "resample_grad(Tensor g, int[] shape, int axis, int taps, int[] index, float[] weight) -> Tensor",
+    {.schema =
+         "resample_grad(Tensor g, int[] shape, int axis, int taps, int[] index, float[] weight) -> Tensor",
      .doc = "The adjoint of resample: g spread over the taps.",
-     .infer = [](const Call& c) -> Types { return {{c.type(0).dtype, shape_arg(c)}}; },
+     .infer = [](const Call& c) -> Types {
+       return {{c.type(0).dtype, shape_arg(c)}};
+     },
      .host = host_resample_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {
-       return {call("resample", {g[0]}, {{"axis", c.integer("axis")}, {"taps", c.integer("taps")}, {"index", c.ints("index")},
-                                         {"weight", c.reals("weight")}})};
+       return {call("resample", {g[0]},
+                    {{"axis", c.integer("axis")},
+                     {"taps", c.integer("taps")},
+                     {"index", c.ints("index")},
+                     {"weight", c.reals("weight")}})};
      }},
 };
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses. Cross-entropy is a composite around `softmax_nll`, whose body and gradient are one row-wise tile program each:
-// the label is compared with the class numbers instead of being gathered, so no scatter is needed in the gradient.
+// Losses. Cross-entropy is a composite around `softmax_nll`, whose body and gradient are one row-wise tile
+// program each: the label is compared with the class numbers instead of being gathered, so no scatter is
+// needed in the gradient.
 #include "ops/host.h"
 #include "ops/rows.h"
 
@@ -11,11 +12,16 @@ using S = Scalar;
 const Register elementwise{
     {.schema = "nll_pick(Tensor cls, Tensor label, Tensor value) -> Tensor",
      .doc = "value where cls equals label, else 0.",
-     .infer = [](const Call& c) -> Types { return {{c.type(2).dtype, broadcast_inputs(c)}}; },
+     .infer = [](const Call& c) -> Types {
+       return {{c.type(2).dtype, broadcast_inputs(c)}};
+     },
      .scalar = [](S k, S l, S v) { return select(k == l, v, S(0)); }},
-    {.schema = "softmax_nll_grad(Tensor cls, Tensor label, Tensor soft, Tensor g, int ignore_index) -> Tensor",
+    {.schema =
+         "softmax_nll_grad(Tensor cls, Tensor label, Tensor soft, Tensor g, int ignore_index) -> Tensor",
      .doc = "(soft - (cls == label)) * g, 0 for ignored rows.",
-     .infer = [](const Call& c) -> Types { return {{c.type(2).dtype, broadcast_inputs(c)}}; },
+     .infer = [](const Call& c) -> Types {
+       return {{c.type(2).dtype, broadcast_inputs(c)}};
+     },
      .scalar =
          [](const Call& c, S k, S l, S p, S g) {
            const S drop = (l == S(static_cast<double>(c.integer("ignore_index")))) | (g == S(0));
@@ -50,12 +56,14 @@ const Register elementwise{
     {.schema = "bce_elementwise(Tensor input, Tensor label) -> Tensor",
      .doc = "-(label log input + (1 - label) log(1 - input)), logarithms not below -100.",
      .infer = same_float,
-     .scalar =
-         [](S x, S y) { return -(y * max(log(x), S(-100)) + (S(1) - y) * max(log(S(1) - x), S(-100))); },
+     .scalar = [](S x,
+                  S y) { return -(y * max(log(x), S(-100)) + (S(1) - y) * max(log(S(1) - x), S(-100))); },
      .vjp = [](const Call& c, const Values& g) -> Values {
        return {call("bce_grad", {c["input"], c["label"], g[0]}),
-               g[0] * (call("clip", {log(1.0 - c["input"]), constant_like(-100, c["input"]), constant_like(0, c["input"])}) -
-                       call("clip", {log(c["input"]), constant_like(-100, c["input"]), constant_like(0, c["input"])}))};
+               g[0] * (call("clip", {log(1.0 - c["input"]), constant_like(-100, c["input"]),
+                                     constant_like(0, c["input"])}) -
+                       call("clip", {log(c["input"]), constant_like(-100, c["input"]),
+                                     constant_like(0, c["input"])}))};
      },
      .needs = "input label"},
     {.schema = "bce_grad(Tensor input, Tensor label, Tensor g) -> Tensor",
@@ -88,9 +96,11 @@ Types infer_pairwise(const Call& c) {
   return {{t.dtype, c.str("reduction") == "none" ? t.shape : Shape()}};
 }
 
-#define YULOH_PAIR_LOSS(s, py, text, expr)                                        \
-  {.schema = s, .python = py, .doc = text, .infer = infer_pairwise,              \
-   .expand = [](const Call& c) -> Values { return {reduced(c, expr)}; }}
+#define YULOH_PAIR_LOSS(s, py, text, expr)                               \
+  {                                                                      \
+    .schema = s, .python = py, .doc = text, .infer = infer_pairwise,     \
+    .expand = [](const Call& c) -> Values { return {reduced(c, expr)}; } \
+  }
 Value times(const Value& v, const Value& w) { return w ? v * w : v; }
 Value pos_weighted(const Call& c) {
   const Value v = call("bce_logits_elementwise", {c["logit"], c["label"]});
@@ -115,19 +125,24 @@ Types infer_kl(const Call& c) {
 }
 
 const Register pairwise{
-    YULOH_PAIR_LOSS("mse_loss(Tensor input, Tensor label, str reduction='mean') -> Tensor", YULOH_F("mse_loss"),
-                    "Squared error, reduced.", call("square_error_cost", {c["input"], c["label"]})),
+    YULOH_PAIR_LOSS("mse_loss(Tensor input, Tensor label, str reduction='mean') -> Tensor",
+                    YULOH_F("mse_loss"), "Squared error, reduced.",
+                    call("square_error_cost", {c["input"], c["label"]})),
     YULOH_PAIR_LOSS("l1_loss(Tensor input, Tensor label, str reduction='mean') -> Tensor", YULOH_F("l1_loss"),
                     "Absolute error, reduced.", call("abs_error", {c["input"], c["label"]})),
-    YULOH_PAIR_LOSS("smooth_l1_loss(Tensor input, Tensor label, str reduction='mean', float delta=1.0) -> Tensor",
-                    YULOH_F("smooth_l1_loss"), "Huber loss, reduced.",
-                    call("smooth_l1_elementwise", {c["input"], c["label"]}, {{"delta", c.real("delta")}})),
-    YULOH_PAIR_LOSS("binary_cross_entropy(Tensor input, Tensor label, Tensor? weight=None, str reduction='mean') -> Tensor",
+    YULOH_PAIR_LOSS(
+        "smooth_l1_loss(Tensor input, Tensor label, str reduction='mean', float delta=1.0) -> Tensor",
+        YULOH_F("smooth_l1_loss"), "Huber loss, reduced.",
+        call("smooth_l1_elementwise", {c["input"], c["label"]}, {{"delta", c.real("delta")}})),
+    YULOH_PAIR_LOSS("binary_cross_entropy(Tensor input, Tensor label, Tensor? weight=None, str "
+                    "reduction='mean') -> Tensor",
                     YULOH_F("binary_cross_entropy"), "Cross-entropy of probabilities, reduced.",
                     times(call("bce_elementwise", {c["input"], c["label"]}), c["weight"])),
-    YULOH_PAIR_LOSS("binary_cross_entropy_with_logits(Tensor logit, Tensor label, Tensor? weight=None, str reduction='mean', "
+    YULOH_PAIR_LOSS("binary_cross_entropy_with_logits(Tensor logit, Tensor label, Tensor? weight=None, str "
+                    "reduction='mean', "
                     "Tensor? pos_weight=None) -> Tensor",
-                    YULOH_F("binary_cross_entropy_with_logits"), "Cross-entropy of sigmoid(logit), reduced.", pos_weighted(c)),
+                    YULOH_F("binary_cross_entropy_with_logits"), "Cross-entropy of sigmoid(logit), reduced.",
+                    pos_weighted(c)),
     {.schema = "kl_div(Tensor input, Tensor label, str reduction='mean', bool log_target=False) -> Tensor",
      .python = YULOH_F("kl_div"),
      .doc = "Kullback-Leibler divergence; input holds logarithms. A label of 0 contributes 0.",
@@ -146,12 +161,14 @@ void check_labels(const HostCall& h) {
   const HostOperand& o = h.out[0];
   for (size_t i = 0; i < v.size(); ++i) {
     if (v[i] != ignore && (v[i] < 0 || v[i] >= classes))
-      index_error(h.call.str("who"), ": label out of range, got ", v[i], " at position ", i, "; expected 0 <= label < ", classes,
-                  ", or ignore_index ", ignore, ".");
+      index_error(h.call.str("who"), ": label out of range, got ", v[i], " at position ", i,
+                  "; expected 0 <= label < ", classes, ", or ignore_index ", ignore, ".");
     o.as<int64_t>()[i] = v[i] == ignore ? -1 : v[i];
   }
 }
-int64_t class_axis(const Call& c, const char* x) { return normalize_axis(c.name(), c.integer("axis"), c[x].rank()); }
+int64_t class_axis(const Call& c, const char* x) {
+  return normalize_axis(c.name(), c.integer("axis"), c[x].rank());
+}
 // Hard labels may or may not carry an axis of extent 1 in place of the classes.
 Shape label_shape(const Shape& x, int64_t axis) {
   Shape s = x;
@@ -165,15 +182,18 @@ Shape without(const Shape& x, int64_t axis) {
   return s;
 }
 Value labels_of(const Call& c, const Value& label, const Shape& x, int64_t axis) {
-  const Value l = call("check_labels", {label}, {{"classes", x[axis]}, {"ignore_index", c.integer("ignore_index")}, {"who", std::string(c.name())}});
+  const Value l = call(
+      "check_labels", {label},
+      {{"classes", x[axis]}, {"ignore_index", c.integer("ignore_index")}, {"who", std::string(c.name())}});
   return reshape(l, label_shape(x, axis));
 }
 void require_labels(const Call& c, const Value& label, const Shape& x, int64_t axis) {
   if (!is_integer(label.dtype()))
-    type_error(c.name(), ": labels are not integers, got dtype ", label.dtype(), "; expected int32 or int64. Hint: soft_label=True takes probabilities.");
+    type_error(c.name(), ": labels are not integers, got dtype ", label.dtype(),
+               "; expected int32 or int64. Hint: soft_label=True takes probabilities.");
   if (!(label.shape() == label_shape(x, axis)) && !(label.shape() == without(x, axis)))
-    value_error(c.name(), ": label does not fit, got shape ", label.shape(), " for input ", x, "; expected ", without(x, axis), " or ",
-                label_shape(x, axis), ".");
+    value_error(c.name(), ": label does not fit, got shape ", label.shape(), " for input ", x, "; expected ",
+                without(x, axis), " or ", label_shape(x, axis), ".");
 }
 
 Types infer_softmax_nll(const Call& c) {
@@ -185,13 +205,17 @@ Value classes(const Value& x, int64_t axis) { return iota(x.shape(), axis, DType
 
 const Register cores{
     {.schema = "check_labels(Tensor label, int classes, int ignore_index, str who) -> Tensor",
-     .doc = "label as int64, -1 where it is ignore_index; any other value outside 0..classes-1 raises IndexError.",
-     .infer = [](const Call& c) -> Types { return {{DType::kInt64, c.type(0).shape}}; },
+     .doc = "label as int64, -1 where it is ignore_index; any other value outside 0..classes-1 raises "
+            "IndexError.",
+     .infer = [](const Call& c) -> Types {
+       return {{DType::kInt64, c.type(0).shape}};
+     },
      .host = check_labels,
      .no_grad = true,
      .checks = true},
     {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis) -> Tensor, Tensor",
-     .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index. Second: log(sum(exp(x))).",
+     .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index. Second: "
+            "log(sum(exp(x))).",
      .infer = [](const Call& c) -> Types {
        const Types t = infer_softmax_nll(c);
        return {t[0], t[0]};
@@ -208,7 +232,8 @@ const Register cores{
        const int64_t k = class_axis(c, "x");
        Value dx = g[1] ? g[1] * soft : Value();
        if (g[0]) {
-         const Value d = call("softmax_nll_grad", {classes(x, k), c["label"], soft, g[0]}, {{"ignore_index", c.integer("ignore_index")}});
+         const Value d = call("softmax_nll_grad", {classes(x, k), c["label"], soft, g[0]},
+                              {{"ignore_index", c.integer("ignore_index")}});
          dx = dx ? dx + d : d;
        }
        return {dx, Value()};
@@ -237,7 +262,8 @@ Value row_weight(const Value& label, const Value& w, const Shape& x, int64_t axi
   Shape s(x.size(), 1);
   s[axis] = x[axis];
   const Value cls = iota(s, axis, DType::kInt64);
-  return where_or(kept, sum(call("nll_pick", {cls, label, broadcast_to(reshape(cast(w, t), s), x)}), {axis}), 0);
+  return where_or(kept, sum(call("nll_pick", {cls, label, broadcast_to(reshape(cast(w, t), s), x)}), {axis}),
+                  0);
 }
 Rows hard_rows(const Call& c, const Value& x, int64_t axis) {
   const Value label = labels_of(c, c["label"], x.shape(), axis);
@@ -256,7 +282,8 @@ Rows soft_rows(const Call& c, const Value& x, int64_t axis) {
   Value label = c["label"];
   const double k = static_cast<double>(x.shape()[axis]);
   if (is_integer(label.dtype()))
-    label = cast(equal(iota(x.shape(), axis, DType::kInt64), labels_of(c, label, x.shape(), axis)), x.dtype());
+    label =
+        cast(equal(iota(x.shape(), axis, DType::kInt64), labels_of(c, label, x.shape(), axis)), x.dtype());
   label = cast(label, x.dtype());
   if (const double s = c.real("label_smoothing"); s > 0) label = affine(label, 1 - s, s / k);
   const Value lp = c.flag("use_softmax") ? call("log_softmax", {x}, {{"axis", axis}}) : log(x);
@@ -271,7 +298,8 @@ Rows soft_rows(const Call& c, const Value& x, int64_t axis) {
 }
 // sum / total, and 0 (not NaN) when everything is ignored; all rows of an empty batch give 0 too.
 Value weighted_mean(const Value& loss, const Value& weight) {
-  const Value total = call("sum", {weight}, {{"dtype", loss.dtype()}}), zero = equal(total, constant_like(0, total));
+  const Value total = call("sum", {weight}, {{"dtype", loss.dtype()}}),
+              zero = equal(total, constant_like(0, total));
   return call("sum", {loss}, {{"dtype", loss.dtype()}}) / where(zero, constant_like(1, total), total);
 }
 Types infer_cross_entropy(const Call& c) {
@@ -280,11 +308,14 @@ Types infer_cross_entropy(const Call& c) {
   require_rank(c, 0, 1);
   const Value x = c["input"], label = c["label"], w = c["weight"];
   const int64_t k = class_axis(c, "input");
-  if (!c.flag("soft_label")) require_labels(c, label, x.shape(), k);
+  if (!c.flag("soft_label"))
+    require_labels(c, label, x.shape(), k);
   else if (!(label.shape() == x.shape()))
-    value_error("cross_entropy: soft labels do not fit, got shape ", label.shape(), "; expected ", x.shape(), ".");
+    value_error("cross_entropy: soft labels do not fit, got shape ", label.shape(), "; expected ", x.shape(),
+                ".");
   if (w && !(w.shape() == Shape{x.shape()[k]}))
-    value_error("cross_entropy: weight does not fit, got shape ", w.shape(), "; expected [", x.shape()[k], "], one per class.");
+    value_error("cross_entropy: weight does not fit, got shape ", w.shape(), "; expected [", x.shape()[k],
+                "], one per class.");
   if (c.str("reduction") != "none") return {{x.dtype(), {}}};
   const bool squeezed = !c.flag("soft_label") && label.rank() + 1 == x.rank();
   return {{x.dtype(), squeezed ? without(x.shape(), k) : label_shape(x.shape(), k)}};
@@ -316,14 +347,18 @@ Values nll_loss(const Call& c) {
 }
 
 const Register classification{
-    {.schema = "cross_entropy(Tensor input, Tensor label, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
-               "bool soft_label=False, int axis=-1, bool use_softmax=True, float label_smoothing=0.0) -> Tensor",
+    {.schema =
+         "cross_entropy(Tensor input, Tensor label, Tensor? weight=None, int ignore_index=-100, str "
+         "reduction='mean', "
+         "bool soft_label=False, int axis=-1, bool use_softmax=True, float label_smoothing=0.0) -> Tensor",
      .python = YULOH_F("cross_entropy"),
-     .doc = "Cross-entropy of softmax(input) (or of probabilities) and labels. The mean divides by the weights of rows that are kept; "
+     .doc = "Cross-entropy of softmax(input) (or of probabilities) and labels. The mean divides by the "
+            "weights of rows that are kept; "
             "when all are ignored it is 0.",
      .infer = infer_cross_entropy,
      .expand = cross_entropy},
-    {.schema = "nll_loss(Tensor input, Tensor label, Tensor? weight=None, int ignore_index=-100, str reduction='mean') -> Tensor",
+    {.schema = "nll_loss(Tensor input, Tensor label, Tensor? weight=None, int ignore_index=-100, str "
+               "reduction='mean') -> Tensor",
      .python = YULOH_F("nll_loss"),
      .doc = "-input[label] for log-probabilities along axis 1, weighted and reduced.",
      .infer = infer_nll,

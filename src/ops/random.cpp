@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers. Philox 4x32-10 is a function of (seed, counter); element i of an op uses counter offset + i, so the same
-// seed gives the same bits on any thread count and recomputation replays them. (seed, offset) are assigned at recording.
+// Random numbers. Philox 4x32-10 is a function of (seed, counter); element i of an op uses counter offset +
+// i, so the same seed gives the same bits on any thread count and recomputation replays them. (seed, offset)
+// are assigned at recording.
 #include <cmath>
 
 #include "ops/host.h"
@@ -40,7 +41,8 @@ Stream stream_of(const HostCall& h) {
   return {static_cast<uint64_t>(scalar_int(h.in[n - 2])), static_cast<uint64_t>(scalar_int(h.in[n - 1]))};
 }
 
-// The same function for a block of successive counters, written so that compilers vectorise it: lanes are columns.
+// The same function for a block of successive counters, written so that compilers vectorise it: lanes are
+// columns.
 constexpr int kBlock = 32;
 struct BitsBlock {
   uint32_t a[kBlock], b[kBlock];
@@ -93,12 +95,17 @@ void fill_random(const HostCall& h, F&& draw) {
 // 24 random bits for float32 (11 and 8 for the halves), so that rounding never yields 1.
 void host_uniform01(const HostCall& h) {
   switch (h.out[0].dtype) {
-    case DType::kFloat64: return fill_random(h, [](Bits r, int64_t) { return unit53(r); });
-    case DType::kFloat16: return fill_random(h, [](Bits r, int64_t) { return static_cast<double>(r.a >> 21) * 0x1p-11; });
-    case DType::kBFloat16: return fill_random(h, [](Bits r, int64_t) { return static_cast<double>(r.a >> 24) * 0x1p-8; });
+    case DType::kFloat64:
+      return fill_random(h, [](Bits r, int64_t) { return unit53(r); });
+    case DType::kFloat16:
+      return fill_random(h, [](Bits r, int64_t) { return static_cast<double>(r.a >> 21) * 0x1p-11; });
+    case DType::kBFloat16:
+      return fill_random(h, [](Bits r, int64_t) { return static_cast<double>(r.a >> 24) * 0x1p-8; });
     default: {
       float* p = h.out[0].as<float>();
-      return each_draw(h, h.out[0].numel(), [&](int64_t i, uint32_t a, uint32_t) { p[i] = static_cast<float>(a >> 8) * 0x1p-24f; });
+      return each_draw(h, h.out[0].numel(), [&](int64_t i, uint32_t a, uint32_t) {
+        p[i] = static_cast<float>(a >> 8) * 0x1p-24f;
+      });
     }
   }
 }
@@ -116,10 +123,12 @@ void host_randint(const HostCall& h) {
   const uint64_t span = static_cast<uint64_t>(h.call.integer("high")) - static_cast<uint64_t>(low);
   fill_random(h, [&](Bits r, int64_t) {
     const uint64_t u = (uint64_t{r.a} << 32) | r.b;
-    return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>((static_cast<unsigned __int128>(u) * span) >> 64));
+    return static_cast<int64_t>(static_cast<uint64_t>(low) +
+                                static_cast<uint64_t>((static_cast<unsigned __int128>(u) * span) >> 64));
   });
 }
-void host_randperm(const HostCall& h) {  // element i is exchanged with one of the elements before it or itself
+void host_randperm(
+    const HostCall& h) {  // element i is exchanged with one of the elements before it or itself
   const Stream s = stream_of(h);
   const HostOperand& o = h.out[0];
   const int64_t n = o.numel();
@@ -127,10 +136,12 @@ void host_randperm(const HostCall& h) {  // element i is exchanged with one of t
   for (int64_t i = 0; i < n; ++i) {
     const Bits r = philox(s.seed, s.offset + static_cast<uint64_t>(i));
     const uint64_t u = (uint64_t{r.a} << 32) | r.b;
-    const int64_t j = static_cast<int64_t>((static_cast<unsigned __int128>(u) * static_cast<uint64_t>(i + 1)) >> 64);
+    const int64_t j =
+        static_cast<int64_t>((static_cast<unsigned __int128>(u) * static_cast<uint64_t>(i + 1)) >> 64);
     p[i] = p[j], p[j] = i;
   }
-  for (int64_t i = 0; i < n; ++i) store_int(o.as<char>() + i * static_cast<int64_t>(dtype_size(o.dtype)), o.dtype, p[i]);
+  for (int64_t i = 0; i < n; ++i)
+    store_int(o.as<char>() + i * static_cast<int64_t>(dtype_size(o.dtype)), o.dtype, p[i]);
 }
 
 // Class numbers by inverting the running sum; without replacement a drawn class loses its weight.
@@ -146,11 +157,13 @@ void host_multinomial(const HostCall& h) {
     for (int64_t i = 0; i < a.length; ++i) {
       p[i] = load_double(x.as<char>() + (a.start(l) + i * a.stride) * size, x.dtype);
       if (!(p[i] >= 0) || std::isinf(p[i]))
-        value_error("multinomial: not a probability, got ", p[i], " for class ", i, " of row ", l, "; expected finite values >= 0.");
+        value_error("multinomial: not a probability, got ", p[i], " for class ", i, " of row ", l,
+                    "; expected finite values >= 0.");
       total += p[i], positive += p[i] > 0;
     }
     if (total <= 0 || (!h.call.flag("replacement") && positive < k))
-      value_error("multinomial: too few classes with a positive probability, got ", positive, " in row ", l, "; expected at least ", k, ".");
+      value_error("multinomial: too few classes with a positive probability, got ", positive, " in row ", l,
+                  "; expected at least ", k, ".");
     for (int64_t j = 0; j < k; ++j) {
       const double u = unit53(philox(s.seed, s.offset + static_cast<uint64_t>(l * k + j))) * total;
       double sum = 0;
@@ -165,8 +178,8 @@ void host_multinomial(const HostCall& h) {
     }
   }
 }
-// Products of uniforms for small rates, a rounded normal (error below 1 %) from 64 on. One counter per element: further
-// uniforms come from other keys.
+// Products of uniforms for small rates, a rounded normal (error below 1 %) from 64 on. One counter per
+// element: further uniforms come from other keys.
 void host_poisson(const HostCall& h) {
   const HostOperand &x = h.in[0], &o = h.out[0];
   const Stream s = stream_of(h);
@@ -194,7 +207,8 @@ void host_poisson(const HostCall& h) {
 
 Types infer_random(const Call& c) {
   const DType t = c.dtype("dtype");
-  if (!is_float(t) || !dtype_has_kernels(t)) type_error(c.name(), ": dtype is not supported, got ", t, "; expected a floating point dtype.");
+  if (!is_float(t) || !dtype_has_kernels(t))
+    type_error(c.name(), ": dtype is not supported, got ", t, "; expected a floating point dtype.");
   return {{t, shape_arg(c)}};
 }
 Values with_stream(const Call& c, Values v) {  // hands the reserved (seed, offset) on to the op inside
@@ -221,7 +235,9 @@ const Register sources{
      .random = true},
     {.schema = "keep_mask(int[] shape, float p) -> Tensor",
      .doc = "bool, False with probability p.",
-     .infer = [](const Call& c) -> Types { return {{DType::kBool, shape_arg(c)}}; },
+     .infer = [](const Call& c) -> Types {
+       return {{DType::kBool, shape_arg(c)}};
+     },
      .host = host_keep_mask,
      .no_grad = true,
      .random = true},
@@ -229,7 +245,8 @@ const Register sources{
      .doc = "Integers in [low, high).",
      .infer = [](const Call& c) -> Types {
        if (c.integer("low") >= c.integer("high"))
-         value_error("randint: the range is empty, got low ", c.integer("low"), " and high ", c.integer("high"), "; expected low < high.");
+         value_error("randint: the range is empty, got low ", c.integer("low"), " and high ",
+                     c.integer("high"), "; expected low < high.");
        return {{c.dtype("dtype"), shape_arg(c)}};
      },
      .host = host_randint,
@@ -269,7 +286,8 @@ const Register sources{
      .doc = "mean + z * std.",
      .infer = like_first,
      .scalar = [](S z, S m, S s) { return m + z * s; }},
-    {.schema = "truncated_normal(int[] shape, float mean, float std, float a, float b, dtype dtype) -> Tensor",
+    {.schema =
+         "truncated_normal(int[] shape, float mean, float std, float a, float b, dtype dtype) -> Tensor",
      .doc = "Normal limited to [mean + a * std, mean + b * std] by inverting the distribution function.",
      .infer = infer_random,
      .expand = [](const Call& c) -> Values {
@@ -278,7 +296,8 @@ const Register sources{
        const Value u = affine(draw(c, "uniform01", shape_arg(c), wide), hi - lo, lo);
        const double eps = wide == DType::kFloat64 ? 1e-15 : 6e-8;  // erfinv of +-1 is infinite
        const Value v = call("clip", {u, constant(-1 + eps, wide), constant(1 - eps, wide)});
-       const Value z = call("clip", {un("erfinv", v) * std::sqrt(2.0), constant(c.real("a"), wide), constant(c.real("b"), wide)});
+       const Value z = call("clip", {un("erfinv", v) * std::sqrt(2.0), constant(c.real("a"), wide),
+                                     constant(c.real("b"), wide)});
        return {cast(affine(z, c.real("std"), c.real("mean")), t)};
      },
      .no_grad = true,
@@ -291,8 +310,10 @@ const Register sources{
        Shape s = c.type(0).shape;
        const int64_t k = c.integer("num_samples");
        if (k < 1 || (!c.flag("replacement") && k > s.back()))
-         value_error("multinomial: num_samples out of range, got ", k, " for ", s.back(), " classes; expected at least 1",
-                     c.flag("replacement") ? "." : " and at most one for each class. Hint: replacement=True.");
+         value_error(
+             "multinomial: num_samples out of range, got ", k, " for ", s.back(),
+             " classes; expected at least 1",
+             c.flag("replacement") ? "." : " and at most one for each class. Hint: replacement=True.");
        s[s.size() - 1] = k;
        return {{DType::kInt64, s}};
      },
@@ -311,7 +332,8 @@ const Register sources{
      .doc = "1 with probability x, else 0.",
      .infer = infer_first_float,
      .expand = [](const Call& c) -> Values {
-       const Value u = draw(c, "uniform01", c.type(0).shape, c.type(0).dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+       const Value u = draw(c, "uniform01", c.type(0).shape,
+                            c.type(0).dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
        return {cast(call("less_than", {u, cast(c["x"], u.dtype())}), c.type(0).dtype)};
      },
      .no_grad = true,
@@ -320,7 +342,8 @@ const Register sources{
 
 void check_probability(const Call& c) {
   const double p = c.real("p");
-  if (!(p >= 0 && p <= 1)) value_error(c.name(), ": p is not a probability, got ", p, "; expected 0 <= p <= 1.");
+  if (!(p >= 0 && p <= 1))
+    value_error(c.name(), ": p is not a probability, got ", p, "; expected 0 <= p <= 1.");
 }
 // The mask covers only the axes that are dropped independently (`axis`); the others share one draw.
 Values dropout_body(const Call& c) {
@@ -333,8 +356,10 @@ Values dropout_body(const Call& c) {
   if (const Ints axes = c.ints("axis"); !axes.empty()) {
     const Ints kept = normalize_axes(c.name(), axes, x.rank());
     for (uint32_t i = 0, k = 0; i < s.size(); ++i)
-      if (k < kept.size() && kept[k] == i) ++k;
-      else s[i] = 1;
+      if (k < kept.size() && kept[k] == i)
+        ++k;
+      else
+        s[i] = 1;
   }
   const Value mask = call("keep_mask", with_stream(c, {}), {{"shape", to_ints(s)}, {"p", p}});
   return {call("dropout_apply", {x, mask}, {{"divisor", upscale && p < 1 ? 1 - p : 1.0}})};
@@ -344,18 +369,20 @@ const Register dropouts{
      .doc = "x / divisor where mask is True, else 0.",
      .infer = like_first,
      .scalar = [](const Call& c, S x, S m) { return select(m, x / S(c.real("divisor")), S(0)); }},
-    {.schema = "dropout(Tensor x, float p=0.5, int[]? axis=None, bool training=True, str mode='upscale_in_train') -> Tensor",
+    {.schema = "dropout(Tensor x, float p=0.5, int[]? axis=None, bool training=True, str "
+               "mode='upscale_in_train') -> Tensor",
      .python = YULOH_F("dropout"),
-     .doc = "Zeroes elements with probability p while training; survivors are divided by 1 - p (upscale_in_train), or inputs are "
+     .doc = "Zeroes elements with probability p while training; survivors are divided by 1 - p "
+            "(upscale_in_train), or inputs are "
             "multiplied by 1 - p at inference (downscale_in_infer).",
-     .infer =
-         [](const Call& c) -> Types {
-           check_probability(c);
-           if (c.str("mode") != "upscale_in_train" && c.str("mode") != "downscale_in_infer")
-             value_error("dropout: unknown mode, got '", c.str("mode"), "'; expected 'upscale_in_train' or 'downscale_in_infer'.");
-           normalize_axes(c.name(), c.ints("axis"), c.type(0).shape.size());
-           return require_float(c, 0), Types{c.type(0)};
-         },
+     .infer = [](const Call& c) -> Types {
+       check_probability(c);
+       if (c.str("mode") != "upscale_in_train" && c.str("mode") != "downscale_in_infer")
+         value_error("dropout: unknown mode, got '", c.str("mode"),
+                     "'; expected 'upscale_in_train' or 'downscale_in_infer'.");
+       normalize_axes(c.name(), c.ints("axis"), c.type(0).shape.size());
+       return require_float(c, 0), Types{c.type(0)};
+     },
      .expand = dropout_body,
      .random = true},
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over axes, and statistics built from them. Halves accumulate in float32 and integers in int64; every result
-// is rounded once. NaN wins in max and min.
+// Reductions over axes, and statistics built from them. Halves accumulate in float32 and integers in int64;
+// every result is rounded once. NaN wins in max and min.
 #include <cmath>
 
 #include "ops/rows.h"
@@ -24,8 +24,8 @@ Values even_vjp(const Call& c, const Values& g) {
   return {where_or(hit, keep_axes(g[0], c) / n, 0)};
 }
 
-// d prod / dx_i = product of the others. With zeros out / x fails, so: without a zero out / x, with one zero only that
-// element gets the product of the rest, with two or more all are 0.
+// d prod / dx_i = product of the others. With zeros out / x fails, so: without a zero out / x, with one zero
+// only that element gets the product of the rest, with two or more all are 0.
 Values prod_vjp(const Call& c, const Values& g) {
   const Value x = cast(c["x"], c.out().dtype());
   const Ints axes = reduced_axes_of(c);
@@ -80,7 +80,9 @@ const Register reductions{
      .no_grad = true},
 };
 
-Value kept(const Call& c, const Value& v) { return c.flag("keepdim") ? v : reshape(v, reduced_shape(c, false)); }
+Value kept(const Call& c, const Value& v) {
+  return c.flag("keepdim") ? v : reshape(v, reduced_shape(c, false));
+}
 
 Value mean_in_wide(const Value& x, const Ints& axes, double count) {
   const DType wide = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -131,11 +133,16 @@ Values norm_body(const Call& c) {
   const double p = c.real("p");
   const Value a = abs(x);
   Value r;
-  if (p == 0) r = sum(cast(not_equal(x, constant_like(0, x)), x.dtype()), axes);
-  else if (p == 1) r = sum(a, axes);
-  else if (p == 2) r = call("norm2", {x}, {{"axis", axes}, {"keepdim", true}});
-  else if (std::isinf(p)) r = call(p > 0 ? "max" : "min", {a}, {{"axis", axes}, {"keepdim", true}});
-  else r = call("pow", {sum(call("pow", {a, constant_like(p, x)}), axes), constant_like(1 / p, x)});
+  if (p == 0)
+    r = sum(cast(not_equal(x, constant_like(0, x)), x.dtype()), axes);
+  else if (p == 1)
+    r = sum(a, axes);
+  else if (p == 2)
+    r = call("norm2", {x}, {{"axis", axes}, {"keepdim", true}});
+  else if (std::isinf(p))
+    r = call(p > 0 ? "max" : "min", {a}, {{"axis", axes}, {"keepdim", true}});
+  else
+    r = call("pow", {sum(call("pow", {a, constant_like(p, x)}), axes), constant_like(1 / p, x)});
   return {kept(c, r)};
 }
 Values norm2_body(const Call& c) {
@@ -156,7 +163,8 @@ Value finite_part(const Value& x) { return where(un("isnan", x), constant_like(0
 const Register statistics{
     {.schema = "mean(Tensor x, int[]? axis=None, bool keepdim=False) -> Tensor",
      .python = YULOH_BOTH("mean"),
-     .doc = "Arithmetic mean over axes; halves are summed in float32 and rounded once; over nothing it is NaN.",
+     .doc =
+         "Arithmetic mean over axes; halves are summed in float32 and rounded once; over nothing it is NaN.",
      .infer = reduce_float,
      .expand = mean_body,
      .vjp = mean_vjp},
@@ -229,10 +237,13 @@ const Register statistics{
     {.schema = "count_nonzero(Tensor x, int[]? axis=None, bool keepdim=False) -> Tensor",
      .python = YULOH_BOTH("count_nonzero"),
      .doc = "How many elements over the axes are not 0, as int64.",
-     .infer = [](const Call& c) -> Types { return {{DType::kInt64, reduced_shape(c, c.flag("keepdim"))}}; },
+     .infer = [](const Call& c) -> Types {
+       return {{DType::kInt64, reduced_shape(c, c.flag("keepdim"))}};
+     },
      .expand = [](const Call& c) -> Values {
        const Value hit = not_equal(c["x"], constant_like(0, c["x"]));
-       return {kept(c, call("sum", {hit}, {{"axis", reduced_axes_of(c)}, {"dtype", DType::kInt64}, {"keepdim", true}}))};
+       return {kept(c, call("sum", {hit},
+                            {{"axis", reduced_axes_of(c)}, {"dtype", DType::kInt64}, {"keepdim", true}}))};
      },
      .no_grad = true},
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views: ops that only look at their input with another shape, order or extent. A row with a `write` rule aliases its
-// input for the user (writing through it changes the base); one without (broadcast_to) reads only.
+// Views: ops that only look at their input with another shape, order or extent. A row with a `write` rule
+// aliases its input for the user (writing through it changes the base); one without (broadcast_to) reads
+// only.
 #include "ops/host.h"
 #include "ops/rows.h"
 
@@ -44,7 +45,8 @@ Types infer_reshape(const Call& c) { return typed(c, resolve_reshape(c, c.type(0
 Types infer_literal(const Call& c) {
   Shape s = shape_arg(c);
   if (numel(s) != numel(c.type(0).shape))
-    value_error(c.name(), ": element counts differ, got ", c.type(0).shape, " and ", s, "; expected the same count.");
+    value_error(c.name(), ": element counts differ, got ", c.type(0).shape, " and ", s,
+                "; expected the same count.");
   return typed(c, s);
 }
 Types infer_squeeze(const Call& c) {
@@ -71,11 +73,15 @@ Types infer_flatten(const Call& c) {
   if (x.empty()) return typed(c, {1});
   const int64_t a = normalize_axis(c.name(), c.integer("start_axis"), x.size(), "start_axis");
   const int64_t b = normalize_axis(c.name(), c.integer("stop_axis"), x.size(), "stop_axis");
-  if (a > b) value_error("flatten: axes are in the wrong order, got start_axis ", a, " and stop_axis ", b, "; expected start <= stop.");
+  if (a > b)
+    value_error("flatten: axes are in the wrong order, got start_axis ", a, " and stop_axis ", b,
+                "; expected start <= stop.");
   Shape r;
   for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i)
-    if (i <= a || i > b) r.push_back(x[i]);
-    else r.back() *= x[i];
+    if (i <= a || i > b)
+      r.push_back(x[i]);
+    else
+      r.back() *= x[i];
   return typed(c, r);
 }
 
@@ -117,7 +123,8 @@ const Register reshapes{
     {.schema = "leaf(Tensor x) -> Tensor",
      .doc = "x itself: marks where a differentiation starts.",
      .infer = like_first,
-     .view = [](const Call&, const Ints& s, Ints* out, int64_t* offset) { return *out = s, *offset = 0, true; },
+     .view = [](const Call&, const Ints& s, Ints* out,
+                int64_t* offset) { return *out = s, *offset = 0, true; },
      .write = [](const Call&, const Value&, const Value& v) { return v; }},
 };
 
@@ -126,12 +133,14 @@ Ints permutation(const Call& c) {
   const int64_t r = c.type(0).shape.size();
   Ints p = c.ints("perm");
   if (static_cast<int64_t>(p.size()) != r)
-    value_error(c.name(), ": perm does not fit, got ", to_string(p), " for a tensor of rank ", r, "; expected every axis once.");
+    value_error(c.name(), ": perm does not fit, got ", to_string(p), " for a tensor of rank ", r,
+                "; expected every axis once.");
   std::vector<char> seen(static_cast<size_t>(r), 0);
   for (int64_t& a : p) {
     const int64_t given = a;
     a = normalize_axis(c.name(), a, r, "perm");
-    if (r && seen[a]++) value_error(c.name(), ": axis ", given, " is given twice in perm ", to_string(c.ints("perm")), ".");
+    if (r && seen[a]++)
+      value_error(c.name(), ": axis ", given, " is given twice in perm ", to_string(c.ints("perm")), ".");
   }
   return p;
 }
@@ -145,7 +154,8 @@ Ints swapped(const Call& c) {
   const int64_t r = c.type(0).shape.size();
   for (int64_t i = 0; i < r; ++i) p.push_back(i);
   if (r)
-    std::swap(p[normalize_axis(c.name(), c.integer("axis0"), r, "axis0")], p[normalize_axis(c.name(), c.integer("axis1"), r, "axis1")]);
+    std::swap(p[normalize_axis(c.name(), c.integer("axis0"), r, "axis0")],
+              p[normalize_axis(c.name(), c.integer("axis1"), r, "axis1")]);
   return p;
 }
 Ints reversed(const Call& c) {
@@ -160,24 +170,28 @@ Shape permuted(const Shape& s, const Ints& p) {
 }
 template <Ints (*Perm)(const Call&)>
 OpDef permuting(const char* schema, const char* python, const char* doc) {
-  return {.schema = schema,
-          .python = python,
-          .doc = doc,
-          .infer = [](const Call& c) { return typed(c, permuted(c.type(0).shape, Perm(c))); },
-          .view =
-              [](const Call& c, const Ints& s, Ints* out, int64_t* offset) {
-                *out = Ints(), *offset = 0;
-                for (int64_t a : Perm(c)) out->push_back(s[a]);
-                return true;
-              },
-          .vjp = [](const Call& c, const Values& g) -> Values { return {transpose(g[0], inverse(Perm(c)))}; },
-          .write = [](const Call& c, const Value&, const Value& v) { return transpose(v, inverse(Perm(c))); }};
+  return {
+      .schema = schema,
+      .python = python,
+      .doc = doc,
+      .infer = [](const Call& c) { return typed(c, permuted(c.type(0).shape, Perm(c))); },
+      .view =
+          [](const Call& c, const Ints& s, Ints* out, int64_t* offset) {
+            *out = Ints(), *offset = 0;
+            for (int64_t a : Perm(c)) out->push_back(s[a]);
+            return true;
+          },
+      .vjp = [](const Call& c, const Values& g) -> Values { return {transpose(g[0], inverse(Perm(c)))}; },
+      .write = [](const Call& c, const Value&, const Value& v) { return transpose(v, inverse(Perm(c))); }};
 }
 const Register permutations{
-    permuting<permutation>("transpose(Tensor x, int[] perm) -> Tensor", YULOH_BOTH("transpose"), "Axes in the order `perm`."),
+    permuting<permutation>("transpose(Tensor x, int[] perm) -> Tensor", YULOH_BOTH("transpose"),
+                           "Axes in the order `perm`."),
     permuting<swapped>("swapaxes(Tensor x, int axis0, int axis1) -> Tensor",
-                       YULOH_BOTH("swapaxes") " paddle.swapdims paddle.Tensor.swapdims", "Two axes exchanged."),
-    permuting<reversed>("t(Tensor input) -> Tensor", YULOH_BOTH("t"), "Axes in reverse order (a matrix transposed)."),
+                       YULOH_BOTH("swapaxes") " paddle.swapdims paddle.Tensor.swapdims",
+                       "Two axes exchanged."),
+    permuting<reversed>("t(Tensor input) -> Tensor", YULOH_BOTH("t"),
+                        "Axes in reverse order (a matrix transposed)."),
 };
 
 // ---- part of each axis ----
@@ -193,10 +207,11 @@ Sliced ranges_of(const Call& c, const Shape& x) {
   const Ints axes = c.ints("axes"), starts = c.ints("starts"), ends = c.ints("ends");
   const Ints strides = c.has("strides") ? c.ints("strides") : Ints(axes.size(), 1);
   if (starts.size() != axes.size() || ends.size() != axes.size() || strides.size() != axes.size())
-    value_error(c.name(), ": list lengths differ, got ", axes.size(), " axes, ", starts.size(), " starts, ", ends.size(),
-                " ends and ", strides.size(), " strides; expected equal lengths.");
+    value_error(c.name(), ": list lengths differ, got ", axes.size(), " axes, ", starts.size(), " starts, ",
+                ends.size(), " ends and ", strides.size(), " strides; expected equal lengths.");
   for (uint32_t i = 0; i < axes.size(); ++i) {
-    const int64_t a = normalize_axis(c.name(), axes[i], x.size()), n = x.empty() ? 1 : x[a], step = strides[i];
+    const int64_t a = normalize_axis(c.name(), axes[i], x.size()), n = x.empty() ? 1 : x[a],
+                  step = strides[i];
     if (step == 0) value_error(c.name(), ": step is 0 on axis ", a, "; expected a non-zero step.");
     int64_t b = starts[i] < 0 ? starts[i] + n : starts[i], e = ends[i] < 0 ? ends[i] + n : ends[i];
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
@@ -223,12 +238,19 @@ bool view_sliced(const Call& c, const Ints& strides, Ints* out, int64_t* offset)
 }
 Ints steps(const Call& c) { return c.has("strides") ? c.ints("strides") : Ints(c.ints("axes").size(), 1); }
 Values slice_vjp(const Call& c, const Values& g) {
-  return {call("slice_grad", {g[0]}, {{"shape", to_ints(c.type(0).shape)}, {"axes", c.ints("axes")}, {"starts", c.ints("starts")},
-                                      {"ends", c.ints("ends")}, {"strides", steps(c)}})};
+  return {call("slice_grad", {g[0]},
+               {{"shape", to_ints(c.type(0).shape)},
+                {"axes", c.ints("axes")},
+                {"starts", c.ints("starts")},
+                {"ends", c.ints("ends")},
+                {"strides", steps(c)}})};
 }
 Value slice_write(const Call& c, const Value& base, const Value& v) {
-  return call("slice_write", {base, v}, {{"axes", c.ints("axes")}, {"starts", c.ints("starts")}, {"ends", c.ints("ends")},
-                                         {"strides", steps(c)}});
+  return call("slice_write", {base, v},
+              {{"axes", c.ints("axes")},
+               {"starts", c.ints("starts")},
+               {"ends", c.ints("ends")},
+               {"strides", steps(c)}});
 }
 Types infer_slice(const Call& c) { return typed(c, sliced_shape(c, c.type(0).shape)); }
 
@@ -248,7 +270,8 @@ namespace {
 Types infer_slice_write(const Call& c) {
   const Shape want = sliced_shape(c, c.type(0).shape);
   if (!(c.type(1).shape == want) || c.type(1).dtype != c.type(0).dtype)
-    value_error(c.name(), ": the value does not fit, got ", c.type(1), "; expected ", TensorType{c.type(0).dtype, want}, ".");
+    value_error(c.name(), ": the value does not fit, got ", c.type(1), "; expected ",
+                TensorType{c.type(0).dtype, want}, ".");
   return {c.type(0)};
 }
 
@@ -262,35 +285,51 @@ const Register slices{
      .write = slice_write},
     {.schema = "strided_slice(Tensor x, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
      .python = YULOH_BOTH("strided_slice"),
-     .doc = "x[starts:ends:strides] on the named axes; with a negative stride an end below -extent means before the first.",
+     .doc = "x[starts:ends:strides] on the named axes; with a negative stride an end below -extent means "
+            "before the first.",
      .infer = infer_slice,
      .view = view_sliced,
      .vjp = slice_vjp,
      .write = slice_write},
-    {.schema = "slice_grad(Tensor g, int[] shape, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
+    {.schema =
+         "slice_grad(Tensor g, int[] shape, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
      .doc = "Zeros of `shape` with g placed where the slice was taken.",
      .infer = [](const Call& c) { return typed(c, shape_arg(c)); },
      .expand = [](const Call& c) -> Values {
        const Value zero = full(shape_arg(c), 0, c.type(0).dtype);
-       return {call("slice_write", {zero, c["g"]}, {{"axes", c.ints("axes")}, {"starts", c.ints("starts")}, {"ends", c.ints("ends")},
-                                                   {"strides", c.ints("strides")}})};
+       return {call("slice_write", {zero, c["g"]},
+                    {{"axes", c.ints("axes")},
+                     {"starts", c.ints("starts")},
+                     {"ends", c.ints("ends")},
+                     {"strides", c.ints("strides")}})};
      },
      .vjp = [](const Call& c, const Values& g) -> Values {
-       return {call("strided_slice", {g[0]}, {{"axes", c.ints("axes")}, {"starts", c.ints("starts")}, {"ends", c.ints("ends")},
-                                              {"strides", c.ints("strides")}})};
+       return {call("strided_slice", {g[0]},
+                    {{"axes", c.ints("axes")},
+                     {"starts", c.ints("starts")},
+                     {"ends", c.ints("ends")},
+                     {"strides", c.ints("strides")}})};
      }},
 };
 void host_slice_write(const HostCall& h);
 const Register slice_writes{
-    {.schema = "slice_write(Tensor x, Tensor value, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
+    {.schema =
+         "slice_write(Tensor x, Tensor value, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
      .doc = "x with value in place of the slice.",
      .infer = infer_slice_write,
      .host = host_slice_write,
      .vjp = [](const Call& c, const Values& g) -> Values {
-       const Value gv = call("strided_slice", {g[0]}, {{"axes", c.ints("axes")}, {"starts", c.ints("starts")},
-                                                       {"ends", c.ints("ends")}, {"strides", c.ints("strides")}});
-       return {call("slice_write", {g[0], zeros_like(gv)}, {{"axes", c.ints("axes")}, {"starts", c.ints("starts")},
-                                                            {"ends", c.ints("ends")}, {"strides", c.ints("strides")}}), gv};
+       const Value gv = call("strided_slice", {g[0]},
+                             {{"axes", c.ints("axes")},
+                              {"starts", c.ints("starts")},
+                              {"ends", c.ints("ends")},
+                              {"strides", c.ints("strides")}});
+       return {call("slice_write", {g[0], zeros_like(gv)},
+                    {{"axes", c.ints("axes")},
+                     {"starts", c.ints("starts")},
+                     {"ends", c.ints("ends")},
+                     {"strides", c.ints("strides")}}),
+               gv};
      }},
 };
 void host_slice_write(const HostCall& h) {
@@ -301,7 +340,8 @@ void host_slice_write(const HostCall& h) {
   slice_strides(h.call, out.shape, out.strides, &strides, &offset);
   const size_t size = dtype_size(out.dtype);
   if (h.in[1].numel())
-    copy_strided(h.in[1].shape, out.as<char>() + offset * static_cast<int64_t>(size), strides, h.in[1].data, h.in[1].strides, size);
+    copy_strided(h.in[1].shape, out.as<char>() + offset * static_cast<int64_t>(size), strides, h.in[1].data,
+                 h.in[1].strides, size);
 }
 
 // ---- repeated along axes without memory ----
@@ -315,10 +355,13 @@ Types infer_broadcast(const Call& c) {
     if (d == -1 && i >= extra) d = x[i - extra];
     if (extra < 0 || d < 0 || (i >= extra && x[i - extra] != d && x[i - extra] != 1))
       value_error(c.name(), ": cannot be expanded, got ", x, " and shape ", Shape(want.begin(), want.end()),
-                  "; expected extents equal to those of x where these are not 1 (-1 keeps one), and at least as many axes.");
+                  "; expected extents equal to those of x where these are not 1 (-1 keeps one), and at least "
+                  "as many axes.");
     s.push_back(d);
   }
-  if (extra < 0) value_error(c.name(), ": cannot be expanded, got ", x, " and shape ", s, "; expected at least as many axes.");
+  if (extra < 0)
+    value_error(c.name(), ": cannot be expanded, got ", x, " and shape ", s,
+                "; expected at least as many axes.");
   return typed(c, s);
 }
 bool view_broadcast(const Call& c, const Ints& strides, Ints* out, int64_t* offset) {

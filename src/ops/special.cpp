@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions that no tile primitive exists for, and pairs of integers: reference loops computed in double.
+// Special functions that no tile primitive exists for, and pairs of integers: reference loops computed in
+// double.
 #include <cmath>
 
 #include "ops/host.h"
@@ -11,9 +12,11 @@ namespace {
 template <double (*F)(double)>
 void map1(const HostCall& h) {
   const HostOperand &x = h.in[0], &o = h.out[0];
-  const int64_t n = o.numel(), xs = static_cast<int64_t>(dtype_size(x.dtype)), os = static_cast<int64_t>(dtype_size(o.dtype));
+  const int64_t n = o.numel(), xs = static_cast<int64_t>(dtype_size(x.dtype)),
+                os = static_cast<int64_t>(dtype_size(o.dtype));
   Walk<1> w(x.shape, {x.strides});
-  for (int64_t i = 0; i < n; ++i, w.next()) store_double(o.as<char>() + i * os, o.dtype, F(load_double(x.as<char>() + w.offset[0] * xs, x.dtype)));
+  for (int64_t i = 0; i < n; ++i, w.next())
+    store_double(o.as<char>() + i * os, o.dtype, F(load_double(x.as<char>() + w.offset[0] * xs, x.dtype)));
 }
 Ints spread(const HostOperand& x, const Shape& s) {
   Ints r(s.size(), 0);
@@ -24,12 +27,16 @@ Ints spread(const HostOperand& x, const Shape& s) {
 template <class F>
 void map2(const HostCall& h, F&& f) {  // f(pointer to x, pointer to y, pointer to out)
   const HostOperand &x = h.in[0], &y = h.in[1], &o = h.out[0];
-  const int64_t n = o.numel(), xs = static_cast<int64_t>(dtype_size(x.dtype)), ys = static_cast<int64_t>(dtype_size(y.dtype)), os = static_cast<int64_t>(dtype_size(o.dtype));
+  const int64_t n = o.numel(), xs = static_cast<int64_t>(dtype_size(x.dtype)),
+                ys = static_cast<int64_t>(dtype_size(y.dtype)),
+                os = static_cast<int64_t>(dtype_size(o.dtype));
   Walk<2> w(o.shape, {spread(x, o.shape), spread(y, o.shape)});
-  for (int64_t i = 0; i < n; ++i, w.next()) f(x.as<char>() + w.offset[0] * xs, y.as<char>() + w.offset[1] * ys, o.as<char>() + i * os);
+  for (int64_t i = 0; i < n; ++i, w.next())
+    f(x.as<char>() + w.offset[0] * xs, y.as<char>() + w.offset[1] * ys, o.as<char>() + i * os);
 }
 
-// Modified Bessel functions times exp(-|x|): power series up to 20, then the asymptotic series (error below 1e-12).
+// Modified Bessel functions times exp(-|x|): power series up to 20, then the asymptotic series (error below
+// 1e-12).
 double bessel_scaled(double x, int order) {
   const double a = std::abs(x);
   double r;
@@ -55,8 +62,8 @@ double i0(double x) { return i0e(x) * std::exp(std::abs(x)); }
 double i1(double x) { return i1e(x) * std::exp(std::abs(x)); }
 
 double factorial(int64_t n) { return std::tgamma(static_cast<double>(n) + 1); }
-// n-th derivative of digamma (n >= 1): recurrence up to 20, then the asymptotic series. Far below zero the sum over all
-// integers, which has period 1, less the part to the left.
+// n-th derivative of digamma (n >= 1): recurrence up to 20, then the asymptotic series. Far below zero the
+// sum over all integers, which has period 1, less the part to the left.
 double polygamma_of(int64_t n, double x) {
   if (x <= 0 && x == std::floor(x)) return INFINITY;
   const double s = n % 2 ? 1 : -1, d = static_cast<double>(n);
@@ -68,14 +75,18 @@ double polygamma_of(int64_t n, double x) {
   while (x < 20) sum += 1 / std::pow(x, d + 1), x += 1;
   static const double b[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   double tail = factorial(n - 1) / std::pow(x, d) + factorial(n) / (2 * std::pow(x, d + 1));
-  for (int k = 1; k <= 7; ++k) tail += b[k - 1] * std::tgamma(2.0 * k + d) / std::tgamma(2.0 * k + 1) / std::pow(x, 2.0 * k + d);
+  for (int k = 1; k <= 7; ++k)
+    tail += b[k - 1] * std::tgamma(2.0 * k + d) / std::tgamma(2.0 * k + 1) / std::pow(x, 2.0 * k + d);
   return s * (factorial(n) * sum + tail);
 }
 void host_polygamma(const HostCall& h) {
   const HostOperand &x = h.in[0], &o = h.out[0];
-  const int64_t n = o.numel(), k = h.call.integer("n"), xs = static_cast<int64_t>(dtype_size(x.dtype)), os = static_cast<int64_t>(dtype_size(o.dtype));
+  const int64_t n = o.numel(), k = h.call.integer("n"), xs = static_cast<int64_t>(dtype_size(x.dtype)),
+                os = static_cast<int64_t>(dtype_size(o.dtype));
   Walk<1> w(x.shape, {x.strides});
-  for (int64_t i = 0; i < n; ++i, w.next()) store_double(o.as<char>() + i * os, o.dtype, polygamma_of(k, load_double(x.as<char>() + w.offset[0] * xs, x.dtype)));
+  for (int64_t i = 0; i < n; ++i, w.next())
+    store_double(o.as<char>() + i * os, o.dtype,
+                 polygamma_of(k, load_double(x.as<char>() + w.offset[0] * xs, x.dtype)));
 }
 
 // Regularised lower incomplete gamma function: series below a + 1, continued fraction above.
@@ -130,14 +141,18 @@ void host_lcm(const HostCall& h) {
 void host_nextafter(const HostCall& h) {
   const bool wide = h.out[0].dtype == DType::kFloat64;
   map2(h, [&](const void* a, const void* b, void* r) {
-    if (wide) *static_cast<double*>(r) = std::nextafter(*static_cast<const double*>(a), *static_cast<const double*>(b));
-    else *static_cast<float*>(r) = std::nextafterf(*static_cast<const float*>(a), *static_cast<const float*>(b));
+    if (wide)
+      *static_cast<double*>(r) =
+          std::nextafter(*static_cast<const double*>(a), *static_cast<const double*>(b));
+    else
+      *static_cast<float*>(r) = std::nextafterf(*static_cast<const float*>(a), *static_cast<const float*>(b));
   });
 }
 Types infer_nextafter(const Call& c) {
   const Types t = same(c);
   if ((t[0].dtype != DType::kFloat32 && t[0].dtype != DType::kFloat64) || c.type(0).dtype != c.type(1).dtype)
-    type_error("nextafter: dtype is not supported, got ", c.type(0).dtype, " and ", c.type(1).dtype, "; expected two float32 or two float64.");
+    type_error("nextafter: dtype is not supported, got ", c.type(0).dtype, " and ", c.type(1).dtype,
+               "; expected two float32 or two float64.");
   return t;
 }
 Types infer_float(const Call& c) { return same_float(c); }
@@ -168,7 +183,9 @@ const Register functions{
      .doc = "i0(x) * exp(-|x|).",
      .infer = infer_float,
      .host = map1<i0e>,
-     .vjp = [](const Call& c, const Values& g) -> Values { return {times_g(g, un("i1e", c["x"]) - sign(c["x"]) * c.out())}; },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {times_g(g, un("i1e", c["x"]) - sign(c["x"]) * c.out())};
+     },
      .needs = "x out"},
     {.schema = "i1e(Tensor x) -> Tensor",
      .python = YULOH_BOTH("i1e"),
@@ -178,7 +195,8 @@ const Register functions{
      .vjp = [](const Call& c, const Values& g) -> Values {
        const Value x = c["x"], zero = equal(x, constant_like(0, x));
        const Value safe = where(zero, constant_like(1, x), x);
-       return {times_g(g, where(zero, constant_like(0.5, x), un("i0e", x) - c.out() * (sign(x) + un("reciprocal", safe))))};
+       return {times_g(g, where(zero, constant_like(0.5, x),
+                                un("i0e", x) - c.out() * (sign(x) + un("reciprocal", safe))))};
      },
      .needs = "x out"},
     {.schema = "polygamma_core(Tensor x, int n) -> Tensor",
@@ -192,10 +210,12 @@ const Register functions{
     {.schema = "polygamma(Tensor x, int n) -> Tensor",
      .python = YULOH_BOTH("polygamma"),
      .doc = "n-th derivative of digamma; n = 0 is digamma itself.",
-     .infer = [](const Call& c) {
-       if (c.integer("n") < 0) value_error("polygamma: n is negative, got ", c.integer("n"), "; expected n >= 0.");
-       return same_float(c);
-     },
+     .infer =
+         [](const Call& c) {
+           if (c.integer("n") < 0)
+             value_error("polygamma: n is negative, got ", c.integer("n"), "; expected n >= 0.");
+           return same_float(c);
+         },
      .expand = [](const Call& c) -> Values {
        if (c.integer("n") == 0) return {un("digamma", c["x"])};
        return {call("polygamma_core", {c["x"]}, {{"n", c.integer("n")}})};
@@ -205,10 +225,11 @@ const Register functions{
      .python = YULOH_BOTH("sinc"),
      .doc = "sin(pi x) / (pi x), 1 at 0.",
      .infer = infer_float,
-     .scalar = [](Scalar x) {
-       const Scalar y = x * Scalar(3.14159265358979323846);
-       return select(x == Scalar(0), Scalar(1), sin(y) / select(x == Scalar(0), Scalar(1), y));
-     },
+     .scalar =
+         [](Scalar x) {
+           const Scalar y = x * Scalar(3.14159265358979323846);
+           return select(x == Scalar(0), Scalar(1), sin(y) / select(x == Scalar(0), Scalar(1), y));
+         },
      .inplace_variant = true},
     {.schema = "gammainc(Tensor x, Tensor y) -> Tensor",
      .python = YULOH_BOTH("gammainc"),
