@@ -533,9 +533,38 @@ class Flush {
   std::vector<uint64_t> codes_;
 };
 
+namespace {
+thread_local bool g_running = false;  // this thread holds g_exec_mu
+class Running {  // the executor's lock, taken without the interpreter's: whoever holds it may wait for that one
+ public:
+  Running() {
+    // A signal handler or a finaliser that Python ran in the middle of a step reads a tensor.
+    if (g_running)
+      fail(ErrorKind::kRuntime, "read: a step is running in this thread; a tensor cannot be computed inside a signal handler "
+           "or finaliser that interrupts it. Hint: note the event and read after the step.");
+    g_exec_mu.lock();
+    g_running = true;
+  }
+  ~Running() {
+    g_running = false;
+    g_exec_mu.unlock();
+  }
+};
+}  // namespace
+
+// Around fork(): nobody else runs a step then, so the child finds locks and graphs whole.
+void before_fork() {
+  if (g_running) return;
+  const Unlocked unlocked;
+  g_exec_mu.lock();
+}
+void after_fork() {
+  if (!g_running) g_exec_mu.unlock();
+}
+
 void Context::flush(const Value* want) {
-  const Unlocked unlocked;  // before the mutex: whoever holds it may wait for the interpreter's lock
-  std::lock_guard lock(g_exec_mu);
+  const Unlocked unlocked;
+  const Running running;
   step_closed = false;
   num_threads();  // the calling thread's team size, so that library kernels agree with ours
   if (in_forked_child()) {  // kernels made before the fork expect threads that do not exist here

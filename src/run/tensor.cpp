@@ -95,11 +95,19 @@ const TensorType& Tensor::type() {
   return raw().type();
 }
 
+// A write that is not recorded (no_grad, or through a detached alias) changes the value but not where gradients go.
+Value Tensor::keep_gradient(Value v) const {
+  const Value& old = cell_->value();
+  if (!old.requires_grad() || v.requires_grad() || (modes().grad && mode_ != Mode::kStop)) return v;
+  GradMode recording(true);
+  return apply(get_op("rewritten"), {std::move(v), old}, {})[0];
+}
+
 void Tensor::assign(const Value& v) {
   leaf_cache_ = {}, stop_cache_ = {};
   leaf_version_ = stop_version_ = ~0ull;
   if (!views_) {
-    cell_->set(v);
+    cell_->set(keep_gradient(v));
     return;
   }
   view_cache_ = {};
@@ -114,7 +122,7 @@ void Tensor::assign(const Value& v) {
     w = s.op->write(Call(*s.op, &base, 1, s.attrs), base, w);
   }
   chain.clear();
-  cell_->set(std::move(w));
+  cell_->set(keep_gradient(std::move(w)));
 }
 
 Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attrs& attrs, Value v) {

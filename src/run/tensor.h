@@ -75,6 +75,7 @@ class Tensor : public RefCounted {
  private:
   enum class Mode : uint8_t { kAuto, kStop, kTrain };
   Value raw();  // through the views only
+  Value keep_gradient(Value v) const;
   Ref<Cell> cell_;
   std::unique_ptr<std::vector<ViewStep>> views_;
   Value view_cache_, leaf_cache_, stop_cache_;
@@ -128,5 +129,7 @@ void set_interpreter_lock(InterpreterLock l);
 void set_position_resolver(std::string (*f)(const SourcePos&));
 std::string describe_position(const SourcePos& p);
 void clear_plan_cache();
+void before_fork();  // called by the thread that forks, and after_fork by it in parent and child
+void after_fork();
 
 }  // namespace yuloh
