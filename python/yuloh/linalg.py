@@ -6,7 +6,7 @@ Everything is batched over leading axes; empty batches are fine. Complex eigenva
 import math
 
 from . import _core
-from .tensor_lists import cdist, cross, dot, mv  # noqa: F401
+from .tensor_algebra import cdist, cross, dot, mv  # noqa: F401
 from .tensor_ops import full, norm  # noqa: F401
 
 ops = _core.ops

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from . import _core
+from . import tensor_algebra as algebra
 from . import tensor_lists as lists
 
 ops = _core.ops
@@ -251,7 +252,7 @@ def baddbmm(input, x, y, beta=1.0, alpha=1.0, name=None):
 
 def ger(x, y, name=None):
     """``outer``."""
-    return lists.outer(x, y)
+    return algebra.outer(x, y)
 
 
 def vecdot(x, y, axis=-1, name=None):
@@ -266,7 +267,7 @@ def matrix_transpose(x, name=None):
 
 def pdist(x, p=2.0, name=None):
     """p-norm distances between all pairs of rows, [n (n - 1) / 2]."""
-    i, j = lists.triu_indices(x.shape[0], x.shape[0], 1).unbind(0)
+    i, j = algebra.triu_indices(x.shape[0], x.shape[0], 1).unbind(0)
     return ops.p_norm(ops.index_axis(x, i, 0, "pdist") - ops.index_axis(x, j, 0, "pdist"), float(p), -1)
 
 
@@ -503,7 +504,7 @@ def _attach():
         "renorm",
         "multigammaln",
     ):
-        setattr(Tensor, name + "_", _value_in_place(g.get(name) or getattr(lists, name)))
+        setattr(Tensor, name + "_", _value_in_place(g.get(name) or getattr(algebra, name)))
 
 
 def _requires_grad_(self, value=True):
