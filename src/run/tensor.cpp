@@ -98,12 +98,13 @@ const TensorType& Tensor::type() {
 // A write that is not recorded (no_grad, or through a detached alias) changes the value but not where gradients go.
 Value Tensor::keep_gradient(Value v) const {
   const Value& old = cell_->value();
-  if (!old.requires_grad() || v.requires_grad() || (modes().grad && mode_ != Mode::kStop)) return v;
+  if (!old.requires_grad() || v.requires_grad() || modes().grad) return v;
   GradMode recording(true);
   return apply(get_op("rewritten"), {std::move(v), old}, {})[0];
 }
 
 void Tensor::assign(const Value& v) {
+  GradMode recorded(modes().grad && mode_ != Mode::kStop);
   leaf_cache_ = {}, stop_cache_ = {};
   leaf_version_ = stop_version_ = ~0ull;
   if (!views_) {
@@ -135,7 +136,7 @@ Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attr
   t->persistable = t->is_parameter = false;
   t->leaf_cache_ = {}, t->stop_cache_ = {};
   t->leaf_version_ = t->stop_version_ = ~0ull;
-  t->mode_ = Mode::kAuto;
+  t->mode_ = base->mode_ == Mode::kStop ? Mode::kStop : Mode::kAuto;  // a view of a detached alias is one
   if (!t->views_) t->views_ = std::make_unique<std::vector<ViewStep>>();
   t->views_->push_back({&op, attrs, std::move(strides)});
   t->view_cache_ = std::move(v);
