@@ -6,9 +6,14 @@ hold signatures and containers. Heavy rooms (vision, hapi, inference, distribute
 """
 
 import importlib as _importlib
+import os as _os
 
 from . import _core
 
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(
+        before=_core.before_fork, after_in_parent=_core.after_fork, after_in_child=_core.after_fork
+    )
 Tensor = _core.Tensor
 DType = dtype = _core.DType
 globals().update({_n: _d for _n, _d in _core.dtypes.items() if _n not in ("pstring", "sequence", "int4")})

@@ -54,9 +54,8 @@ void bind_dtypes(nb::module_& m) {
       .def_prop_ro("itemsize", [](const DTypeObject& d) { return dtype_size(d.t); })
       .def("is_floating_point", [](const DTypeObject& d) { return is_float(d.t); })
       .def("__repr__", [](const DTypeObject& d) { return "paddle." + std::string(dtype_name(d.t)); })
-      .def("__reduce__", [](const DTypeObject& d) {
-        return nb::make_tuple(nb::module_::import_("yuloh._core").attr("dtype"), nb::make_tuple(std::string(dtype_name(d.t))));
-      })
+      // The name of a global of this module: copies and pickles are the object itself.
+      .def("__reduce__", [](const DTypeObject& d) { return "_dtype_" + std::string(dtype_name(d.t)); })
       .def("__hash__", [](const DTypeObject& d) { return static_cast<int64_t>(d.t) + 7; })
       .def("__eq__", [](const DTypeObject& d, nb::handle o) {
         DType t;
@@ -67,6 +66,7 @@ void bind_dtypes(nb::module_& m) {
     nb::object o = nb::cast(DTypeObject{static_cast<DType>(i)});
     register_dtype_object(static_cast<DType>(i), o.ptr());
     all[nb::cast(std::string(dtype_name(static_cast<DType>(i))))] = o;
+    m.attr(("_dtype_" + std::string(dtype_name(static_cast<DType>(i)))).c_str()) = o;
   }
   m.attr("dtypes") = all;
   m.def("dtype", [](nb::handle o) {
@@ -289,6 +289,8 @@ void bind_modes(nb::module_& m) {
   });
   m.def("set_num_threads", [](int n) { set_num_threads(n); });
   m.def("get_num_threads", [] { return num_threads(); });
+  m.def("before_fork", [] { before_fork(); }, "For os.register_at_fork: waits until no thread runs a step.");
+  m.def("after_fork", [] { after_fork(); });
   m.def("thread_reason", [] { return thread_reason(); });
 }
 

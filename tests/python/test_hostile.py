@@ -106,6 +106,46 @@ def test_a_thread_that_reads_what_another_one_records_does_not_wait_forever():
     """, 60) == "done"  # fmt: skip
 
 
+def test_a_fork_beside_a_thread_that_computes():
+    assert run("""
+        stop = []
+        def compute():
+            while not stop: (paddle.ones([200, 200]) @ paddle.ones([200, 200])).numpy()
+        t = threading.Thread(target=compute); t.start(); time.sleep(0.1)
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(30)
+                os._exit(0 if (paddle.ones([200, 200]) @ paddle.ones([200, 200])).numpy()[0, 0] == 200 else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.append(1); t.join(); print("done")
+    """) == "done"  # fmt: skip
+
+
+def test_a_signal_handler_that_reads_in_the_middle_of_a_step_gets_an_error_or_the_value():
+    assert run("""
+        seen = set()
+        def handler(*_):
+            try: seen.add(float(paddle.ones([2]).sum()))
+            except RuntimeError as error: seen.add(str(error)[:25])
+        signal.signal(signal.SIGALRM, handler); signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+        for _ in range(10):
+            y = paddle.ones([200, 200])
+            for k in range(60): y = paddle.tanh(y @ y * 0.003)
+            y.numpy()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(seen <= {2.0, "read: a step is running in"[:25]})
+    """) == "True"  # fmt: skip
+
+
+def test_a_dtype_is_copied_and_pickled_as_itself():
+    import copy
+    import pickle
+
+    for dtype in (paddle.float32, paddle.bfloat16, paddle.bool):
+        assert copy.deepcopy(dtype) is dtype and pickle.loads(pickle.dumps(dtype)) is dtype
+
+
 # ---- failures spoil only what depends on them ----
 def test_a_bad_index_in_the_very_first_step_leaves_model_and_optimizer_usable():
     layer = paddle.nn.Embedding(10, 4)
@@ -196,6 +236,8 @@ def test_a_memory_limit_in_the_middle_of_training_keeps_state():
         lambda x: paddle.atleast_1d(True),
         lambda x: paddle.einsum(3, x),
         lambda x: F.pad(x, [2**62, 2**62, 0, 0]),
+        lambda x: F.pad(paddle.ones([1, 2, 3]), [1, 2**62], mode="replicate"),
+        lambda x: paddle.moveaxis(x, [0, 1], [0, 0]),
     ],
 )
 def test_absurd_arguments_are_errors(call):

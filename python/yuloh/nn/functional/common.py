@@ -109,6 +109,8 @@ def _pad_axis(x, axis, begin, end, mode, value):
 
         parts = ([block(begin)] if begin else []) + [x] + ([block(end)] if end else [])
         return parts[0] if len(parts) == 1 else yuloh.concat(parts, axis=axis)
+    if max(begin, end) > 1 << 24:
+        raise ValueError(f"pad: the padding is too large, got {begin} and {end} for axis {axis}; expected at most 2**24.")
     limit = size if mode == "circular" else size - 1 if mode == "reflect" else None
     if size == 0 or (limit is not None and max(begin, end) > limit):
         raise ValueError(f"pad: mode {mode!r} can add at most {limit} elements along axis {axis} of size "
