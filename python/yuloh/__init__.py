@@ -54,6 +54,15 @@ from .device import (  # noqa: E402,F401
     set_device,
 )
 
+from .nn.functional import (  # noqa: E402,F401
+    adaptive_avg_pool1d, conv1d, conv2d, conv3d, group_norm, layer_norm)
+from .amp import (  # noqa: E402,F401
+    autocast, get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled)
+
+e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
+half, double = _core.dtypes["float16"], _core.dtypes["float64"]
+manual_seed = seed
+
 __version__ = "3.3.1"  # the API that is spoken; yuloh.version has the product's own
 version = None
 
@@ -82,7 +91,7 @@ _LAZY = {
     "distribution",
     "signal",
 }
-_LAZY_NAMES = {
+_LAZY_NAMES = {"from_dlpack": "utils.dlpack", "to_dlpack": "utils.dlpack", 
     "Model": "hapi",
     "summary": "hapi",
     "flops": "hapi",
