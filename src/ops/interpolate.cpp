@@ -126,7 +126,14 @@ const Register resampling{
          "resample_grad(Tensor g, int[] shape, int axis, int taps, int[] index, float[] weight) -> Tensor",
      .doc = "The adjoint of resample: g spread over the taps.",
      .infer = [](const Call& c) -> Types {
-       return {{c.type(0).dtype, shape_arg(c)}};
+       const Shape s = shape_arg(c), &g = c.type(0).shape;
+       const int64_t k = c.integer("axis"), taps = c.integer("taps"), n = c.ints("index").size();
+       bool fits = s.size() == g.size() && k >= 0 && k < static_cast<int64_t>(s.size()) && taps > 0 && n % taps == 0 &&
+                   static_cast<int64_t>(c.reals("weight").size()) == n;
+       for (uint32_t d = 0; fits && d < s.size(); ++d) fits = g[d] == (d == static_cast<uint32_t>(k) ? n / taps : s[d]);
+       for (int64_t i : c.ints("index")) fits = fits && i >= 0 && i < s[static_cast<uint32_t>(k)];
+       if (!fits) value_error("resample_grad: g does not fit, got shape ", g, " for shape ", s, ", axis ", k, " and ", taps, " taps.");
+       return {{c.type(0).dtype, s}};
      },
      .host = host_resample_grad,
      .vjp = [](const Call& c, const Values& g) -> Values {

@@ -97,6 +97,10 @@ void host_quantile_grad(const HostCall& h) {
   for (size_t i = 0; i < acc.size(); ++i)
     store_double(o.as<char>() + static_cast<int64_t>(i * dtype_size(o.dtype)), o.dtype, acc[i]);
 }
+void check_positions(const Call& c) {
+  for (double q : c.reals("q"))
+    if (!(q >= 0 && q <= 1)) value_error("quantile: q is out of range, got ", q, "; expected 0 <= q <= 1.");
+}
 Shape without_last(const Call& c) {
   const Shape& x = c.type(0).shape;
   if (x.empty() || (x.back() == 0 && c.op.name == "median_core" && c.flag("lower")))
@@ -127,6 +131,7 @@ const Register quantiles{
        if (how != "linear" && how != "lower" && how != "higher" && how != "nearest" && how != "midpoint")
          value_error("quantile: unknown interpolation, got '", how,
                      "'; expected 'linear', 'lower', 'higher', 'nearest' or 'midpoint'.");
+       check_positions(c);
        Shape s = without_last(c);
        s.insert(0, static_cast<int64_t>(c.reals("q").size()));
        return {{float_of(c.type(0).dtype), s}};
@@ -139,6 +144,7 @@ const Register quantiles{
     {.schema = "quantile_grad(Tensor x, Tensor g, float[] q, str interpolation, bool ignore_nan) -> Tensor",
      .doc = "Gradient of quantiles: shared by the two neighbours.",
      .infer = [](const Call& c) -> Types {
+       check_positions(c);
        Shape g = without_last(c);
        g.insert(0, static_cast<int64_t>(c.reals("q").size()));
        if (numel(c.type(1).shape) != numel(g))

@@ -235,7 +235,11 @@ PyObject* m_rebind(PyObject* self, PyObject* other) {
 // Lazy: records a new version of the storage; shape must fit, dtype is converted.
 PyObject* m_assign_graph(PyObject* self, PyObject* other) {  // as an op would: gradients flow through the new value
   return guarded([&] {
-    SELF.assign(tensor_of(other).value());
+    Tensor& t = SELF;
+    const Value v = tensor_of(other).value();
+    if (!(v.shape() == t.type().shape))
+      value_error("in-place: the result does not fit into the tensor, got shape ", v.shape(), "; expected ", t.type().shape, ".");
+    t.assign(v);
     return Py_NewRef(self);
   });
 }
