@@ -108,4 +108,11 @@ void expect_rank(const Call& c, uint32_t input, int64_t lo, int64_t hi) {
                 lo, lo == hi ? std::string() : cat(" to ", hi), ".");
 }
 
+void expect_same_rank(const Call& c, uint32_t a, uint32_t b) {
+  const Shape &x = c.type(a).shape, &y = c.type(b).shape;
+  if (x.size() != y.size())
+    value_error(c.name(), ": ranks differ, got ", arg_name(c, a), " ", x, " and ", arg_name(c, b), " ", y,
+                "; expected equal ranks. Hint: a single sample needs a batch axis, x.unsqueeze(0).");
+}
+
 }  // namespace yuloh

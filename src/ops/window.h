@@ -72,5 +72,6 @@ void with_float(const Call& c, DType t, F&& f) {
 void expect_float(const Call& c, uint32_t input);               // throws kType
 void expect_same_dtype(const Call& c, uint32_t a, uint32_t b);  // throws kType
 void expect_rank(const Call& c, uint32_t input, int64_t lo, int64_t hi);
+void expect_same_rank(const Call& c, uint32_t a, uint32_t b);
 
 }  // namespace yuloh

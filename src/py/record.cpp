@@ -160,7 +160,12 @@ AttrValue static_value(const OpDef& op, const ArgSpec& a, PyObject* o) {
     }
     case ArgKind::kDType: {
       DType t;
-      if (!dtype_from_object(o, &t)) bad_argument(op, a, o, "a dtype");
+      if (!dtype_from_object(o, &t)) {
+        if (PyUnicode_Check(o))
+          type_error(op.name, ": argument `", a.name, "` names no dtype, got '", PyUnicode_AsUTF8(o),
+                     "'; expected 'float32', 'bfloat16', 'int64', 'bool', ...");
+        bad_argument(op, a, o, "a dtype");
+      }
       return t;
     }
     case ArgKind::kInts: {

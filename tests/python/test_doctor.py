@@ -29,6 +29,7 @@ def test_this_machine(capsys):
     topics = {f.topic for f in found}
     assert {"core", "cpu", "threads", "memory", "shared memory", "cache", "python", "device"} <= topics
     assert all(f.fix for f in problems(found))
+    assert "speaks PaddlePaddle" in next(f.text for f in found if f.topic == "core")  # not its version
     for line in doctor.show(found).splitlines():
         assert "\n" not in line and line.strip()
 

@@ -27,6 +27,10 @@ def test_flags():
         paddle.get_flags(["FLAGS_no_such"])
     with pytest.raises(TypeError, match="dict"):
         paddle.set_flags([1])
+    with pytest.warns(UserWarning, match="FLAGS_fusoin is not known.*did you mean FLAGS_fusion"):
+        paddle.set_flags({"FLAGS_fusoin": 0})
+    with pytest.raises(TypeError, match="names no dtype, got 'flot32'"):
+        paddle.zeros([2], dtype="flot32")
 
 
 def test_fusion_is_asked_and_switched_by_name():

@@ -37,6 +37,7 @@ def check_core() -> List[Finding]:
         import yuloh
 
         core = importlib.import_module("yuloh._core")
+        from . import own_version
     except ImportError as error:
         return [
             Finding(
@@ -46,7 +47,9 @@ def check_core() -> List[Finding]:
                 "build and install the package: pip install . (or make bench) in the repository",
             )
         ]
-    found = [Finding("core", f"yuloh {getattr(yuloh, '__version__', '?')}, {getattr(core, '__file__', '?')}")]
+    spoken = getattr(yuloh, "__version__", "?")
+    text = f"yuloh {own_version()}, speaks PaddlePaddle {spoken}, {getattr(core, '__file__', '?')}"
+    found = [Finding("core", text)]
     libraries = sorted(
         {
             line.split()[-1]

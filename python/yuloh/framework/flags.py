@@ -5,6 +5,7 @@ A flag lives in the core. Names that only mean something to Paddle's GPU librari
 that scripts that set them run; the core decides which of them change anything (``FLAGS_eager``, fusion, ...).
 """
 import os
+import warnings
 
 from .. import _core
 
@@ -43,8 +44,20 @@ def _core_flag(name):
     return _core.get_flag(name[len("FLAGS_"):])
 
 
+def _warn_unknown(name):
+    import difflib
+
+    known = [flag[len("FLAGS_"):] for flag in (*_PADDLE_ONLY, "FLAGS_fusion", "FLAGS_eager")]
+    close = difflib.get_close_matches(name[len("FLAGS_"):], known, 1)
+    warnings.warn(f"set_flags: {name} is not known and changes nothing here."
+                  + (f" Hint: did you mean FLAGS_{close[0]}?" if close else ""), stacklevel=3)
+
+
 def set_flags(flags):
-    """Sets flags from ``{'FLAGS_name': value}``. Raises TypeError when ``flags`` is not a dict."""
+    """Sets flags from ``{'FLAGS_name': value}``. Raises TypeError when ``flags`` is not a dict.
+
+    A name that is known neither here nor to Paddle's scripts is kept, with a warning: it has no effect.
+    """
     if not isinstance(flags, dict):
         raise TypeError(f"set_flags: flags must be a dict, got {type(flags).__name__}.")
     for name, value in flags.items():
@@ -52,6 +65,8 @@ def set_flags(flags):
         if _core_flag(name) is not None:
             _core.set_flag(name[len("FLAGS_"):], value)
         else:
+            if name not in _PADDLE_ONLY and name not in _kept:
+                _warn_unknown(name)
             _kept[name] = bool(value) if isinstance(_PADDLE_ONLY.get(name), bool) else value
 
 

@@ -103,7 +103,7 @@ def _download(what: str, folder: str, filename: str, md5: str, urls: Sequence[st
     raise RuntimeError(
         f"{what}: {filename} is missing and could not be downloaded ({'; '.join(reasons)}); expected it "
         f"in {folder}. "
-        f"Hint: copy the file there by hand, or use made-up data: yuloh run --data synthetic "
+        f"Hint: copy the file there by hand, or use made-up data: yuloh run --data synthetic SCRIPT "
         "(YULOH_DATA=synthetic)."
     )
 
