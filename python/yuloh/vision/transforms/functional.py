@@ -14,6 +14,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from ... import linalg
+from ...tensor import to_tensor
 from ...io import _runtime
 from ..image import pillow
 from ._kinds import by_pil, channels_of, host, kind, on_planes, resample_matrix, size_of
@@ -471,7 +473,9 @@ def perspective(
     for (x, y), (u, v) in zip(endpoints, startpoints):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
         values += [u, v]
-    coefficients = np.linalg.lstsq(np.array(rows, float), np.array(values, float), rcond=None)[0].tolist()
+    # Solved by the core: NumPy's OpenBLAS gives wrong numbers on some processors.
+    system, right = to_tensor(np.array(rows, float)), to_tensor(np.array(values, float).reshape(8, 1))
+    coefficients = linalg.solve(system, right).numpy().ravel().tolist()
     sampler, color = _sampler(interpolation, "perspective"), _fill_for(img, fill)
     how = pillow().Transform.PERSPECTIVE
     size = size_of(img, "perspective")
