@@ -157,12 +157,22 @@ def test_transforms_give_paddles_results():
     assert got.keys() == expected.keys()
     wrong = {}
     for key, value in expected.items():
-        close = np.allclose(
-            got[key][2:], value[2:], rtol=1e-4, atol=0.02 if "hue" in key or "color" in key else 2e-3
-        )
+        # A perspective's coefficients differ by a rounding from one linear solver to the next, and the nearest pixel
+        # of a point half-way between two flips with it: a few pixels may differ (see the exact tests below).
+        slack = 4 if "perspective" in key else 0.02 if "hue" in key or "color" in key else 2e-3
+        close = np.allclose(got[key][2:], value[2:], rtol=1e-4, atol=slack)
         if got[key][:2] != value[:2] or not close:
             wrong[key] = (value, got[key])
     assert not wrong, wrong
+
+
+def test_perspective_of_equal_and_shifted_corners():
+    pytest.importorskip("PIL")
+    image = np.random.RandomState(3).randint(0, 255, (8, 10, 3), dtype="uint8")
+    corners = [[0, 0], [9, 0], [9, 7], [0, 7]]
+    np.testing.assert_array_equal(np.asarray(T.functional.perspective(image, corners, corners)), image)
+    shifted = np.asarray(T.functional.perspective(image, corners, [[x + 2, y + 1] for x, y in corners]))
+    np.testing.assert_array_equal(shifted[1:, 2:], image[:-1, :-2])
 
 
 @pytest.fixture
