@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Plan cache: plans by the structural hash of what a flush would run. Values are not part of the key; shapes,
+// dtypes, layouts, what may be donated and what must be kept are. Used by flush.cpp only.
+#pragma once
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "plan/plan.h"
+
+namespace yuloh {
+
+struct Key {
+  uint64_t a = 0x9e3779b97f4a7c15ull, b = 0xc2b2ae3d27d4eb4full;
+  void mix(uint64_t x) {
+    const unsigned __int128 m = static_cast<unsigned __int128>(a ^ x) * 0xd6e8feb86659fd93ull;
+    a = static_cast<uint64_t>(m) ^ static_cast<uint64_t>(m >> 64);
+    b = (b ^ x) * 0xff51afd7ed558ccdull;
+    b ^= b >> 29;
+  }
+  bool operator==(const Key& o) const { return a == o.a && b == o.b; }
+};
+struct KeyHash {
+  size_t operator()(const Key& k) const { return k.a; }
+};
+
+// Least recently used first; bounded by the number of steps kept.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> find(const Key& k) {
+    const auto it = map_.find(k);
+    if (it == map_.end()) return nullptr;
+    order_.splice(order_.end(), order_, it->second.where);
+    return it->second.plan;
+  }
+  void put(const Key& k, std::shared_ptr<const Plan> p) {
+    total_ += p->steps.size() + 1;
+    order_.push_back(k);
+    map_[k] = {std::move(p), std::prev(order_.end())};
+    while (total_ > kMaxSteps && order_.size() > 1) {
+      const auto it = map_.find(order_.front());
+      total_ -= it->second.plan->steps.size() + 1;
+      map_.erase(it);
+      order_.pop_front();
+    }
+  }
+  void clear() { map_.clear(), order_.clear(), total_ = 0; }
+
+ private:
+  static constexpr size_t kMaxSteps = 200000;
+  struct Entry {
+    std::shared_ptr<const Plan> plan;
+    std::list<Key>::iterator where;
+  };
+  std::unordered_map<Key, Entry, KeyHash> map_;
+  std::list<Key> order_;
+  size_t total_ = 0;
+};
+
+}  // namespace yuloh
