@@ -89,7 +89,7 @@ class Flush {
     if (roots_.empty()) return;
     keep_for_tape();
     number();
-    const Key key = hash();
+    const PlanKey key = hash();
     std::shared_ptr<const Plan> plan = cache().find(key);
     RunStats& st = run_stats();
     st.lookup_seconds += seconds_since(t0);
@@ -293,7 +293,7 @@ class Flush {
   }
 
   // By structure, as everything else: a body that is recorded anew is the same plan, and an address may be used again.
-  static void mix_region(Key* k, const Graph& g) {
+  static void mix_region(PlanKey* k, const Graph& g) {
     std::unordered_map<const Node*, uint64_t> number;
     auto mix = [&](const Value& v) {
       const auto it = number.find(v.node.get());
@@ -312,8 +312,8 @@ class Flush {
     for (const Value& v : g.outputs) mix(v);
   }
 
-  Key hash() const {
-    Key k;
+  PlanKey hash() const {
+    PlanKey k;
     const Flags& f = flags();
     k.mix(f.fusion | f.library << 1 | f.donate << 2 | f.rules << 3);
     size_t c = 0;

@@ -10,7 +10,7 @@
 
 namespace yuloh {
 
-struct Key {
+struct PlanKey {
   uint64_t a = 0x9e3779b97f4a7c15ull, b = 0xc2b2ae3d27d4eb4full;
   void mix(uint64_t x) {
     const unsigned __int128 m = static_cast<unsigned __int128>(a ^ x) * 0xd6e8feb86659fd93ull;
@@ -18,22 +18,22 @@ struct Key {
     b = (b ^ x) * 0xff51afd7ed558ccdull;
     b ^= b >> 29;
   }
-  bool operator==(const Key& o) const { return a == o.a && b == o.b; }
+  bool operator==(const PlanKey& o) const { return a == o.a && b == o.b; }
 };
-struct KeyHash {
-  size_t operator()(const Key& k) const { return k.a; }
+struct PlanKeyHash {
+  size_t operator()(const PlanKey& k) const { return k.a; }
 };
 
 // Least recently used first; bounded by the number of steps kept.
 class PlanCache {
  public:
-  std::shared_ptr<const Plan> find(const Key& k) {
+  std::shared_ptr<const Plan> find(const PlanKey& k) {
     const auto it = map_.find(k);
     if (it == map_.end()) return nullptr;
     order_.splice(order_.end(), order_, it->second.where);
     return it->second.plan;
   }
-  void put(const Key& k, std::shared_ptr<const Plan> p) {
+  void put(const PlanKey& k, std::shared_ptr<const Plan> p) {
     total_ += p->steps.size() + 1;
     order_.push_back(k);
     map_[k] = {std::move(p), std::prev(order_.end())};
@@ -50,10 +50,10 @@ class PlanCache {
   static constexpr size_t kMaxSteps = 200000;
   struct Entry {
     std::shared_ptr<const Plan> plan;
-    std::list<Key>::iterator where;
+    std::list<PlanKey>::iterator where;
   };
-  std::unordered_map<Key, Entry, KeyHash> map_;
-  std::list<Key> order_;
+  std::unordered_map<PlanKey, Entry, PlanKeyHash> map_;
+  std::list<PlanKey> order_;
   size_t total_ = 0;
 };
 
