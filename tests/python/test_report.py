@@ -236,6 +236,22 @@ def test_too_few_rounds_are_said_to_be_too_few(record):
     json.dumps(record, allow_nan=False)
 
 
+def test_who_was_not_tried_at_the_winners_threads_has_not_lost(record):
+    workload = record["workloads"][0]
+    for a in workload["arms"][1:]:
+        a["threads"] = 1
+    workload["arms"][0]["calibrated"] = False  # the base, tried with 2 threads only
+    summarise_workload(workload, final=True)
+    found = {c["arm"]: (c["verdict"], c["untried"]) for c in workload["comparisons"]}
+    assert found["yuloh bf16"] == ("cannot tell", "yuloh")
+    assert found["paddlepaddle 3.3.1"] == ("slower", None)  # the one that is not at its best wins all the same
+    lines = [line for p in summary.three_parts(record, {}, "en") for line in p["lines"]]
+    assert any("cannot be compared: no time to try every thread count of yuloh" in x for x in lines)
+    assert any("Repeat it with more time (--max-time)" in x for x in lines)
+    rows = {r["name"]: r for r in view._workload(workload, "en", {})["rows"]}
+    assert (rows["yuloh bf16"]["speedup"], rows["yuloh bf16"]["verdict"]) == ("–", "cannot tell")
+
+
 def test_contamination_and_partial_results_are_banners(record):
     record["status"] = "budget"
     for block in record["workloads"][0]["arms"][0]["blocks"][:12]:

@@ -100,15 +100,18 @@ class Arm:
         return worker
 
     def calibrate(
-        self, request: dict, thread_choices: List[int], allows: Callable[[float], bool], timeout: float
+        self, request: dict, thread_choices: List[int], allows: Callable[..., bool], timeout: float
     ) -> None:
-        """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker."""
+        """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker.
+
+        Thread counts may take twice the time that flags may: on a busy machine they change more than any flag.
+        """
         framework = self.environment.framework
         first_flags, best_s, cost = FIRST_FLAGS[framework], math.inf, 0.0
         thread_trials = [(t, first_flags) for t in thread_choices]
-        for trials in (lambda: thread_trials, self._flag_trials):
+        for trials, share in ((lambda: thread_trials, 2.0), (self._flag_trials, 1.0)):
             for threads, flags in trials():
-                if self.worker and not allows(cost * 1.2):
+                if self.worker and not allows(cost * 1.2, share):
                     self.record["calibrated"] = False  # said in the report: it may not be at its best
                     continue
                 try:

@@ -212,7 +212,7 @@ class Runner:
                 arm.calibrate(
                     request,
                     choices,
-                    lambda seconds: self.budget.elapsed() - begin + seconds <= allowance,
+                    lambda seconds, share=1.0: self.budget.elapsed() - begin + seconds <= share * allowance,
                     self._timeout(),
                 )
                 arm.choose_block(BLOCK_S)

@@ -82,11 +82,13 @@ def summarise_workload(workload: dict, final: bool = False) -> Set[str]:
         result = statistics.judge(ratios, final=final or bool(arm["error"]))
         speedup, low, high = result.speedup()
         finite = math.isfinite(result.low)
+        untried = _untried_loser(arm, base, result.verdict)
         workload["comparisons"].append(
             {
                 "arm": arm["id"],
                 "base": base["id"],
-                "verdict": result.verdict,
+                "verdict": statistics.CANNOT_TELL if untried else result.verdict,
+                "untried": untried,
                 "decided": result.decided,
                 "rounds": result.rounds,
                 "log_ratio": result.log_ratio,
@@ -100,6 +102,16 @@ def summarise_workload(workload: dict, final: bool = False) -> Set[str]:
         if not result.decided:
             undecided.add(arm["id"])
     return undecided
+
+
+def _untried_loser(arm: dict, base: dict, verdict: str) -> "str | None":
+    """The slower one's id when it may only be slower because the time did not suffice to try the thread
+    count at which the other one ran."""
+    if verdict == statistics.CANNOT_TELL:
+        return None
+    loser, winner = (base, arm) if verdict == statistics.FASTER else (arm, base)
+    tried = {c["threads"] for c in loser["calibration"]}
+    return None if loser.get("calibrated", True) or winner.get("threads") in tried else loser["id"]
 
 
 def _ratio(arm: dict, base: dict, key: str):

@@ -35,6 +35,13 @@ def sentence(comparison: dict, workload: dict, language: str, brief: bool = Fals
     low, high, speedup = comparison["low"], comparison["high"], comparison["speedup"]
     zh = language == "zh"
     if comparison["verdict"] == "cannot tell":
+        if comparison.get("untried"):
+            name = label(arm_of(workload, comparison["untried"]), language)
+            return (
+                f"{arm} 与 {base} 无法比较：时间不足，未试完 {name} 的线程数。"
+                if zh
+                else f"{arm} and {base} cannot be compared: no time to try every thread count of {name}."
+            )
         if low is None:
             return (
                 f"{arm} 与 {base} 无法区分：只完成 {comparison['rounds']} 轮，样本太少。"
@@ -267,6 +274,12 @@ def _advice(record, cost, language) -> List[str]:
             "其他进程占用了 CPU，请在空闲的机器上重测。"
             if zh
             else "Repeat it on an idle machine: others used the CPUs."
+        )
+    if any(c.get("untried") for w in record["workloads"] for c in w["comparisons"]):
+        lines.append(
+            "请延长时间（--max-time）重测：线程数未试完。"
+            if zh
+            else "Repeat it with more time (--max-time): not every thread count was tried."
         )
     for workload in record["workloads"]:
         lines += _variant_advice(workload, language)

@@ -177,6 +177,8 @@ def _workload(workload, language, files) -> dict:
             if c
             else "unmeasured"
         )
+        if c and c.get("untried"):
+            c = None  # the measured ratio is one of thread counts, not of the two
         row["speedup"] = text.times(c["speedup"]) if c else "1×" if row["verdict"] == "base" else "–"
         row["interval"] = (
             f"{text.three(c['low'])} – {text.three(c['high'])}" if c and c["low"] is not None else ""
