@@ -5,6 +5,7 @@ composed of table ops. Imported last by ``tensor_ops``, which re-exports the nam
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,7 @@ __all__ = [
     "clamp",
     "bernoulli",
     "binomial",
+    "topk",
     "log_normal",
     "standard_gamma",
     "isreal",
@@ -100,6 +102,18 @@ def bernoulli(x, p=None, name=None):
     if p is not None:
         x = ops.full(x.shape, float(p), x.dtype)
     return ops.bernoulli(x)
+
+
+class TopKRetType(NamedTuple):
+    """What ``topk`` returns, by position or by name."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def topk(x, k, axis=None, largest=True, sorted=True, name=None):
+    """(values, indices): the k largest (or smallest) elements along ``axis`` (None: the last), int64 positions."""
+    return TopKRetType(*ops.topk(x, k, axis, largest, sorted))
 
 
 def binomial(count, prob, name=None):

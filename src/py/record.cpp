@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <sstream>
 #include <unordered_map>
 
 namespace yuloh::py {
@@ -450,6 +451,21 @@ PyObject* op_get_signature(PyObject* self, void*) {
   return PyUnicode_FromString(s.c_str());
 }
 PyObject* op_get_module(PyObject*, void*) { return PyUnicode_FromString("yuloh"); }
+// As for functions: a copy is the op itself (layers that hold an activation are deep-copied), a pickle its public name.
+PyObject* op_reduce(PyObject* self, PyObject*) {
+  auto* c = reinterpret_cast<OpCallable*>(self);
+  std::istringstream names(c->op->python);
+  for (std::string name; names >> name;) {
+    name = name.substr(name.find('.') + 1) + (c->inplace_variant ? "_" : "");
+    Obj found(PyImport_ImportModule("yuloh"));  // the same row has one callable per public name
+    std::istringstream path(name);
+    for (std::string part; found && std::getline(path, part, '.');)
+      found = Obj(PyObject_GetAttrString(found.get(), part.c_str()));
+    if (found.get() == self) return PyUnicode_FromString(name.c_str());
+    PyErr_Clear();
+  }
+  return Py_NewRef(c->name);
+}
 PyTypeObject* g_op_type = nullptr;
 }  // namespace
 
@@ -463,7 +479,9 @@ PyTypeObject* make_op_type() {
                                  {"__text_signature__", op_get_signature, nullptr, nullptr, nullptr},
                                  {"schema", op_get_schema, nullptr, nullptr, nullptr},
                                  {}};
-  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+  static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
+  static PyType_Slot slots[] = {{Py_tp_methods, methods},
+                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_descr_get, reinterpret_cast<void*>(op_descr_get)},
                                 {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},

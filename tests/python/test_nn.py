@@ -162,6 +162,13 @@ def test_deepcopy_and_pickle():
     assert [p.stop_gradient for p in again.parameters()] == [p.stop_gradient for p in net.parameters()]
 
 
+def test_a_layer_that_holds_an_op_is_copied_and_pickled():
+    layer = nn.TransformerEncoderLayer(8, 2, 8)
+    assert copy.deepcopy(layer).activation is layer.activation is nn.functional.relu
+    for op in (nn.functional.relu, nn.functional.relu_, paddle.abs, paddle.Tensor.abs):
+        assert copy.copy(op) is op and pickle.loads(pickle.dumps(op)) is op
+
+
 def test_to_dtype_keeps_identity():
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1D(2))
     weight = net[0].weight

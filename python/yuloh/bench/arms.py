@@ -104,7 +104,7 @@ class Arm:
     ) -> None:
         """Finds the best threads and flags; leaves the best worker running, warmed up, in self.worker.
 
-        Thread counts may take twice the time that flags may: on a busy machine they change more than any flag.
+        Thread counts may take twice the time that flags may: on a busy machine they decide more.
         """
         framework = self.environment.framework
         first_flags, best_s, cost = FIRST_FLAGS[framework], math.inf, 0.0
