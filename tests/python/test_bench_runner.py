@@ -416,7 +416,19 @@ def test_atomic_write_keeps_the_old_file_when_it_fails(tmp_path, monkeypatch):
 
 
 def test_sweep_stops_at_the_knee_and_estimates_what_fits():
-    from yuloh.bench.sweep import predicted_peak
+    from types import SimpleNamespace
+
+    from yuloh.bench.sweep import measure_sweep, predicted_peak
+
+    def start(threads, flags, request, timeout):  # the same time up to batch 32
+        step = {"seconds": max(0.3, 0.3 * request["options"]["batch"] / 32), "peak_mb": 100.0}
+        return SimpleNamespace(ask=lambda *a, **k: step, close=lambda: None)
+
+    arm = SimpleNamespace(start=start, threads=1, flags={}, label="a")
+    budget = Budget(100)
+    swept = list(measure_sweep(arm, {"options": {}}, "knee", budget, 100, 1))
+    assert [(r["batch"], r["knee"]) for r in swept] == [(8, False), (16, False), (32, True), (64, False)]
+    assert [r["batch"] for r in measure_sweep(arm, {"options": {}}, [8, 64], budget, 100, 1)] == [8, 64]
 
     rows = [{"batch": 8, "peak_mb": 100.0}, {"batch": 16, "peak_mb": 180.0}]
     assert predicted_peak(rows, 32) == 340.0 and predicted_peak(rows[:1], 32) is None

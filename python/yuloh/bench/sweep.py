@@ -64,7 +64,7 @@ def measure_sweep(
             "peak_mb": answer["peak_mb"],
             "knee": False,
         }
-        past_knee = rows and row["throughput"] < KNEE * rows[-1]["throughput"]
+        past_knee = bool(rows) and row["throughput"] < KNEE * rows[-1]["throughput"]
         if past_knee and not any(r["knee"] for r in rows):
             rows[-1]["knee"] = True
         rows.append(row)
