@@ -19,6 +19,12 @@ def test_unique_names():
         assert paddle.framework.unique_name.generate("fc") == "fc_1"
 
 
+def test_versions():
+    version = paddle.version
+    assert version.full_version == paddle.__version__ == f"{version.major}.{version.minor}.{version.patch}"
+    assert (version.cuda(), version.cudnn()) == ("False", "False") and version.product != version.full_version
+
+
 def test_flags():
     paddle.set_flags({"FLAGS_cudnn_exhaustive_search": 1})
     assert paddle.get_flags("FLAGS_cudnn_exhaustive_search") == {"FLAGS_cudnn_exhaustive_search": True}
