@@ -257,9 +257,37 @@ RunStats& run_stats() {
   return s;
 }
 
+namespace {
+// Contexts outlive their threads, because cells may: a new thread takes over one whose thread has ended, with what is
+// still pending in it.
+struct ContextPool {
+  std::mutex mu;
+  std::vector<Context*> idle, all;
+};
+ContextPool& context_pool() {
+  static auto* p = new ContextPool;
+  return *p;
+}
+struct ContextLease {
+  Context* c = nullptr;
+  ContextLease() {
+    ContextPool& p = context_pool();
+    std::lock_guard lock(p.mu);
+    if (p.idle.empty()) p.all.push_back(p.idle.emplace_back(new Context));
+    c = p.idle.back();
+    p.idle.pop_back();
+  }
+  ~ContextLease() {
+    ContextPool& p = context_pool();
+    std::lock_guard lock(p.mu);
+    p.idle.push_back(c);
+  }
+};
+}  // namespace
+
 Context& Context::current() {
-  thread_local Context* c = new Context;  // never freed: cells may outlive their thread
-  return *c;
+  thread_local ContextLease lease;
+  return *lease.c;
 }
 bool Context::has_pending() {
   std::lock_guard lock(g_list_mu);
