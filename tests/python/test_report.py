@@ -265,6 +265,8 @@ def test_contamination_and_partial_results_are_banners(record):
         and "slow clock" in banners
         and "Synthetic data" in banners
     )
+    chinese = " ".join(b["text"] for b in view.build(record, {}, "zh", {})["banners"])
+    assert "频率下降" in chinese and "slow clock" not in chinese
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,9 @@ def _headline(record, language) -> str:
     return lines[0] if lines else ("没有测得任何数据。" if language == "zh" else "Nothing was measured.")
 
 
+_CLOCK_ZH = {"slow clock": "频率下降", "throttled": "过热降频", "clock jump": "系统时间跳变"}
+
+
 def _banners(record, language) -> List[dict]:
     """What the reader must know before believing a figure: [{level, text}]."""
     zh, out = language == "zh", []
@@ -109,9 +112,9 @@ def _banners(record, language) -> List[dict]:
             )
         )
     if clock:
-        out.append(
-            ("warning", ("时钟不稳定：" if zh else "The clock was not steady: ") + ", ".join(clock) + ".")
-        )
+        names = "、".join(_CLOCK_ZH.get(f, f) for f in clock)
+        line = f"时钟不稳定：{names}。" if zh else f"The processor was not steady: {', '.join(clock)}."
+        out.append(("warning", line))
     return [{"level": level, "text": line} for level, line in out]
 
 
