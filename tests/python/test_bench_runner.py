@@ -259,6 +259,9 @@ def test_script_without_build_is_run_whole(make, tmp_path):
     assert record["errors"] == []
     assert record["workloads"][0]["comparisons"][0]["verdict"] == "slower"
     assert arms(record)["a"]["blocks"][0]["steps"] == 1 and arms(record)["a"]["summary"]["peak_mb"] > 1
+    summary = arms(record)["a"]["summary"]  # a run is the unit, not the samples of a batch that nobody knows
+    assert summary["throughput"] == pytest.approx(1 / summary["step_s"]["median"])
+    assert (record["workloads"][0]["unit"], record["workloads"][0]["batch"]) == ("runs", 1)
 
 
 def test_failing_script_without_build(make, tmp_path):

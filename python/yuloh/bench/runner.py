@@ -107,13 +107,14 @@ class Runner:
 
     # -- one workload ----------------------------------------------------------------------------------
     def _workload(self, workload, found: list, share: float) -> None:
-        batch = self.settings.batch or workload.batch
+        whole = isinstance(workload, Script) and not workload.steps
+        batch = 1 if whole else self.settings.batch or workload.batch
         record = {
             "name": workload.name,
             "title": workload.title,
             "title_zh": workload.title_zh,
             "batch": batch,
-            "unit": workload.unit,
+            "unit": "runs" if whole else workload.unit,
             "per_item": workload.per_item,
             "arms": [],
             "comparisons": [],
@@ -124,7 +125,6 @@ class Runner:
         }
         self.results.data["workloads"].append(record)
         end = self.budget.elapsed() + self.budget.left() * share
-        whole = isinstance(workload, Script) and not workload.steps
         weights = self.results.folder / f"weights-{workload.name}.npz"
         try:
             arms = self._make_arms(workload, found, record, whole)

@@ -44,7 +44,8 @@ class ScriptArm(Arm):
             )
             if best is None or answer["seconds"] < best[1]:
                 best = (threads, answer["seconds"])
-            if not allows(answer["seconds"] * 1.2):
+            if threads != thread_choices[-1] and not allows(answer["seconds"] * 1.2):
+                self.record["calibrated"] = False
                 break
         self.threads, self.step_s = best
         self.record.update(threads=self.threads, flags={})

@@ -51,7 +51,7 @@ def render(v: dict) -> str:
 
 
 def _workload(x: dict, w) -> List[str]:
-    out = [f"## {x['title']}, {w('batch')} {x['batch']}", ""]
+    out = [f"## {x['title']}" + (f", {w('batch')} {x['batch']}" if x["batch"] else ""), ""]
     head = [
         w("contender"),
         w("step"),

@@ -106,13 +106,14 @@ def verdicts(record: dict, language: str = "en", brief: bool = False) -> List[st
         else:
             measured = [a for a in workload["arms"] if a["blocks"]]
             if measured:
+                run = workload["unit"] == "runs"
                 step = text.duration(base_of(workload)["summary"]["step_s"]["median"])
                 lines.append(
                     f"{title}: {label(base_of(workload), language)} {step}"
                     + (
-                        "/步；没有可比较的对象。"
+                        f"/{'次' if run else '步'}；没有可比较的对象。"
                         if language == "zh"
-                        else " a step; nothing to compare it with."
+                        else f" a {'run' if run else 'step'}; nothing to compare it with."
                     )
                 )
             else:

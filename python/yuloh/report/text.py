@@ -60,7 +60,8 @@ WORDS = {
     "images": ("images/s", "图像/秒"),
     "tokens": ("tokens/s", "词元/秒"),
     "sequences": ("sequences/s", "序列/秒"),
-    "samples": ("runs/s", "次/秒"),
+    "samples": ("samples/s", "样本/秒"),
+    "runs": ("runs/s", "次/秒"),
     "threads": ("threads", "线程"),
     "thread": ("thread", "线程"),
     "pic_comparison": (

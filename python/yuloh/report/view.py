@@ -195,7 +195,7 @@ def _workload(workload, language, files) -> dict:
     title = workload["title_zh" if language == "zh" else "title"]
     return {
         "title": title,
-        "batch": workload["batch"],
+        "batch": None if workload["unit"] == "runs" else workload["batch"],
         "unit": text.word(workload["unit"], language),
         "rows": rows,
         "gpu": any(r.get("gpu") for r in rows),
