@@ -1,41 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What laziness costs: recording, plan hits and misses, first steps (the table in docs/design.md).
+"""What laziness costs a training step: first steps, plan misses and hits (the table in docs/design.md).
 
     python bench/costs.py
 
-Prints microseconds per recorded call (best of 7 loops) and, per model, the parts of a training step.
+Prints the parts of the first three steps and of the steady ones, per model; bench/overhead.py times single calls.
 """
 import time
 
 import numpy as np
 
 import yuloh as paddle
-from yuloh import nn
 from yuloh.nn import functional as F
 
 core = paddle._core
-
-
-def per_call(function, n=20000, repeats=7):
-    """Best mean time of ``function()``, in microseconds."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(n):
-            function()
-        best = min(best, (time.perf_counter() - start) / n)
-    return best * 1e6
-
-
-def recording():
-    x = paddle.zeros([4, 4])
-    y = paddle.zeros([4, 4])
-    y.stop_gradient = False
-    relu, linear, layer = F.relu, nn.Linear(4, 4), nn.ReLU()
-    for name, call in [("F.relu(x)", lambda: relu(x)), ("F.relu(x) with gradient", lambda: relu(y)), ("x + x", lambda: x + x),
-                       ("x * 3.7", lambda: x * 3.7), ("x[0]", lambda: x[0]), ("x.reshape", lambda: x.reshape([16])),
-                       ("nn.ReLU()(x)", lambda: layer(x)), ("nn.Linear()(x)", lambda: linear(x))]:
-        print(f"{name:26s} {per_call(call):6.2f} us")
 
 
 def training(name, net, x, y, steps):
@@ -63,7 +40,6 @@ def training(name, net, x, y, steps):
 
 
 def main():
-    recording()
     draw = np.random.RandomState(0)
     images = paddle.to_tensor(draw.rand(64, 3, 32, 32).astype("float32"))
     training("lenet", paddle.vision.models.LeNet(), paddle.to_tensor(draw.rand(64, 1, 28, 28).astype("float32")),
