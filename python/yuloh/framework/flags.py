@@ -67,6 +67,9 @@ def set_flags(flags):
         else:
             if name not in _PADDLE_ONLY and name not in _kept:
                 _warn_unknown(name)
+            if name == "FLAGS_check_nan_inf" and value:
+                warnings.warn("set_flags: FLAGS_check_nan_inf changes nothing here yet. Hint: paddle.isfinite(x).all() "
+                              "of the values in question.", stacklevel=2)
             _kept[name] = bool(value) if isinstance(_PADDLE_ONLY.get(name), bool) else value
 
 
