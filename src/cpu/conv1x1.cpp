@@ -9,8 +9,6 @@
 namespace yuloh {
 namespace {
 
-enum class Role { kForward, kGradInput, kGradWeight };
-
 struct Pointwise {
   Role role;
   DType dtype;
@@ -18,12 +16,6 @@ struct Pointwise {
   int64_t batch, in_channels, out_channels, in_positions, out_positions;
   bool gather;  // output rows are not simply the input rows
 };
-
-Role role_of(const Call& c) {
-  return c.name() == "conv"              ? Role::kForward
-         : c.name() == "conv_grad_input" ? Role::kGradInput
-                                         : Role::kGradWeight;
-}
 
 bool analyse(const KernelRequest& r, Pointwise* t, std::string* why) {
   t->role = role_of(r.call);

@@ -11,8 +11,6 @@
 namespace yuloh {
 namespace {
 
-enum class Role { kForward, kGradInput, kGradWeight };
-
 // With P input and Q output positions, D[(q, o), (p, i)] = W[o, i, tap(q, p)], or 0 where no tap leads from p
 // to q:
 //   forward y = x D^T,  input gradient gx = gy D,  weight gradient gD = gy^T x folded back over the pairs of
@@ -24,12 +22,6 @@ struct Dense {
   std::vector<int64_t> tap_of;  // [q][p]; -1: none
   int64_t pairs() const { return in_positions * out_positions; }
 };
-
-Role role_of(const Call& c) {
-  return c.name() == "conv"              ? Role::kForward
-         : c.name() == "conv_grad_input" ? Role::kGradInput
-                                         : Role::kGradWeight;
-}
 
 void find_taps(const Window3& w, Dense* d) {
   d->in_positions = w.in[0] * w.in[1] * w.in[2], d->out_positions = w.out[0] * w.out[1] * w.out[2];

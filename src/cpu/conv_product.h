@@ -9,6 +9,14 @@
 
 namespace yuloh {
 
+// Which of the three convolution rows a request is for.
+enum class Role { kForward, kGradInput, kGradWeight };
+inline Role role_of(const Call& c) {
+  return c.name() == "conv"              ? Role::kForward
+         : c.name() == "conv_grad_input" ? Role::kGradInput
+                                         : Role::kGradWeight;
+}
+
 bool conv1x1_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r);
 bool conv_dense_fits(const KernelRequest& r, std::string* why);

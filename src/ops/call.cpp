@@ -234,7 +234,7 @@ Values call_all(std::string_view name, Values inputs, std::initializer_list<Name
   const OpDef& op = get_op(name);
   AttrEncoder enc;
   Values in;
-  size_t fixed = 0, used = 0;
+  size_t fixed = 0;
   for (const ArgSpec& a : op.args) fixed += a.is_input() && a.kind != ArgKind::kTensorList;
   for (const NamedAttr& at : attrs) {
     bool known = false;
@@ -258,7 +258,7 @@ Values call_all(std::string_view name, Values inputs, std::initializer_list<Name
     } else {
       const AttrValue* v = nullptr;
       for (const NamedAttr& at : attrs)
-        if (at.name == a.name) v = &at.value, ++used;
+        if (at.name == a.name) v = &at.value;
       if (!v && !a.has_default) fail(ErrorKind::kRuntime, "call ", name, ": argument `", a.name, "` is missing.");
       enc.add(a, v ? *v : default_of(a));
     }

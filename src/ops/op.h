@@ -101,7 +101,6 @@ struct OpDef {
   std::vector<int> inplace_args;
   std::shared_ptr<const Expr> expr;  // derived rows (gradients) carry their expression directly
   const OpDef* base = nullptr;       // derived rows: the op they come from
-  const OpDef& self() const { return *this; }
 };
 
 // An op application being inferred, differentiated, expanded or lowered.

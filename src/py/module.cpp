@@ -222,11 +222,7 @@ void bind_modes(nb::module_& m) {
   m.def("run_pending", [] { guarded_call([] { Context::current().flush(); }); }, "Runs what live tensors are waiting for.");
   m.def("close_step", [] { Context::current().step_closed = true; }, "optimizer.step() was recorded; it runs at the next trigger.");
   m.def("reopen_step", [] { return std::exchange(Context::current().step_closed, false); }, "What follows still belongs to the closed step; returns whether one was.");
-  m.def("step_boundary", [] {
-    if (Context::current().step_closed) guarded_call([] { Context::current().flush(); });
-  }, "The first op of a new step: runs a closed one.");
   m.def("cut_point", [] { guarded_call([] { Context::current().cut_point(); }); });
-  m.def("layer_exit", [] { guarded_call([] { Context::current().cut_point(); }); });
   m.def("grad_enabled", [] { return modes().grad; });
   m.def("set_grad_enabled", [](bool on) { modes().grad = on; });
   m.def("set_default_dtype", [](nb::handle h) {

@@ -215,7 +215,7 @@ Value tensor_input(const OpDef& op, const ArgSpec& a, PyObject* o) {
   bad_argument(op, a, o, "a Tensor");
 }
 
-void promote_inputs(const OpDef& op, Values* in, const std::vector<char>& part) {
+void promote_inputs(Values* in, const std::vector<char>& part) {
   bool differ = false, any = false;
   DType t = DType::kBool;
   for (uint32_t i = 0; i < in->size(); ++i) {
@@ -228,7 +228,6 @@ void promote_inputs(const OpDef& op, Values* in, const std::vector<char>& part) 
   if (!differ) return;
   for (uint32_t i = 0; i < in->size(); ++i)
     if (part[i] && (*in)[i].dtype() != t) (*in)[i] = call("cast", {(*in)[i]}, {{"dtype", t}});
-  (void)op;
 }
 }  // namespace
 
@@ -357,7 +356,7 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
       default: enc.add(a, o ? static_value(op, a, o) : default_of(a));
     }
   }
-  if (op.scalar && in.size() > 1) promote_inputs(op, &in, promotable);
+  if (op.scalar && in.size() > 1) promote_inputs(&in, promotable);
 
   const bool writes = inplace_variant || !op.inplace_args.empty();
   std::vector<Ref<Tensor>> targets;  // tensors rebound to the outputs, in order

@@ -36,7 +36,6 @@ struct GroupState {
   bool add_scalar(Node* n, const FuseContext& ctx, const char** why);
   bool add_reduce(Node* n, const FuseContext& ctx, const char** why);
   bool read(const Value& v, Level reader, const FuseContext& ctx, const char** why);
-  void undo(size_t n_externals) { externals.resize(n_externals); }
 };
 
 }  // namespace yuloh

@@ -15,7 +15,7 @@ from ...framework.parameter import Parameter, make_parameter
 from .registry import Registry
 from .state import LayerState
 
-_layer_exit = _core.layer_exit
+_layer_exit = _core.cut_point
 
 __all__ = ["HookRemoveHelper", "Layer"]
 
