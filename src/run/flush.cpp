@@ -37,10 +37,16 @@ class Unlocked {  // without the interpreter's lock
   ~Unlocked() {
     if (token_) lock_.acquire(token_);
   }
+  // Holds the interpreter's lock for a moment: every other thread is then between two operations, not within one.
+  void meet() {
+    if (!token_) return;
+    lock_.acquire(token_);
+    token_ = lock_.release();
+  }
 
  private:
   const InterpreterLock lock_;
-  void* const token_;
+  void* token_;
 };
 }  // namespace
 
@@ -52,6 +58,14 @@ class Flush {
     ctx_.pending_bytes_ = 0;  // what is not reached below is dead
     collect_roots(want);
     run_roots(want);
+  }
+
+  // Computes one value and leaves the graph below it as it is.
+  void run_alone(const Value& v) {
+    alone_ = true;
+    if (!pending(v) || has_error(*v.node)) return;
+    roots_ = {v};
+    run_roots(nullptr);
   }
 
   // After a failure that no node can be blamed for (memory): every value runs by itself, the ones that need least first,
@@ -72,10 +86,7 @@ class Flush {
       if (!pending(v) || has_error(*v.node)) continue;
       try {
         if (seconds_since(t0) > kRescueSeconds) throw e;
-        Flush alone(ctx_);
-        alone.alone_ = true;
-        alone.roots_ = {v};
-        alone.run_roots(nullptr);
+        Flush(ctx_).run_alone(v);
       } catch (const Error& again) {
         set_error(v.node.get(), again.message(), again.kind());
       }
@@ -437,7 +448,7 @@ class Flush {
 
   void unlink_all() {
     for (const Ref<Cell>& c : cells_)
-      if (!pending(c->value_) || has_error(*c->value_.node)) c->unlink(), c->committed_ = {};
+      if (!pending(c->value_) || has_error(*c->value_.node)) c->committed_ = {}, c->unlink();
   }
 
   void finish(PlanRun& r) {
@@ -453,17 +464,17 @@ class Flush {
       for (Value& v : n->inputs) drop.push_back(std::move(v));
       n->inputs.clear();
     }
-    unlink_all();
     order_.clear();
-    if (alone_) return;
     // A result of a multi-output node gets a node of its own: its buffer can be handed on (donated) independently.
-    for (const Ref<Cell>& c : cells_) {
-      Value& v = c->value_;
-      if (v.node->outputs.size() > 1 && !v.node->requires_grad && v.node->materialised(v.index)) {
-        Ref<Buffer> b = v.node->outputs[v.index].buffer;
-        v = make_data(v.type(), std::move(b));
+    if (!alone_)
+      for (const Ref<Cell>& c : cells_) {
+        Value& v = c->value_;
+        if (v.node->outputs.size() > 1 && !v.node->requires_grad && v.node->materialised(v.index)) {
+          Ref<Buffer> b = v.node->outputs[v.index].buffer;
+          v = make_data(v.type(), std::move(b));
+        }
       }
-    }
+    unlink_all();  // last: a cell that is on no list may be read by any thread
   }
 
   struct NodeIndex {
@@ -516,18 +527,53 @@ void after_fork() {
   if (!g_running) g_exec_mu.unlock();
 }
 
-void Context::flush(const Value* want) {
-  const Unlocked unlocked;
-  const Running running;
-  step_closed = false;
+namespace {
+void prepare_to_run() {
   num_threads();  // the calling thread's team size, so that library kernels agree with ours
   if (in_forked_child()) {  // kernels made before the fork expect threads that do not exist here
     static const bool once = (cache().clear(), true);
     (void)once;
   }
+}
+}  // namespace
+
+// The owner of a graph that another thread runs sees `visited_` at its next operation and waits there. It is set before
+// the two threads meet, so the owner is not in the middle of one.
+void Context::await_visitor() {
+  if (!visited_.load(std::memory_order_acquire)) return;
+  const Unlocked unlocked;
+  const Running running;
+}
+
+void Context::flush(const Value* want) {
+  const Unlocked unlocked;
+  const Running running;
+  step_closed = false;
+  prepare_to_run();
   Flush f(*this);
   try {
     f.run(want);
+  } catch (const Error& e) {
+    f.rescue(e);
+    throw;
+  }
+}
+
+void Context::visit(const Value& v) {
+  Unlocked unlocked;
+  const Running running;
+  struct Visit {
+    std::atomic<bool>& on;
+    explicit Visit(std::atomic<bool>& x) : on(x) { on.store(true, std::memory_order_release); }
+    ~Visit() { on.store(false, std::memory_order_release); }
+  } const visit(visited_);
+  unlocked.meet();
+  prepare_to_run();
+  Flush f(*this);
+  // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as it is.
+  if (owner_ && owner_->in_flight) return f.run_alone(v);
+  try {
+    f.run(nullptr);
   } catch (const Error& e) {
     f.rescue(e);
     throw;

@@ -19,7 +19,15 @@ Cell::Cell(Value v) : value_(std::move(v)) {
 }
 Cell::~Cell() { unlink(); }
 
+void Cell::settle() const {
+  Context* c = context_.load(std::memory_order_acquire);
+  if (!c) return;
+  if (c == &Context::current()) c->await_visitor();
+  else c->visit(Value(value_));
+}
+
 void Cell::set(Value v) {
+  settle();
   // Of a value that was written in place before it ever ran, the first version: what a failing step goes back to.
   if (!is_pending(value_) || !committed_) committed_ = value_;
   value_ = std::move(v);
@@ -30,22 +38,23 @@ void Cell::set(Value v) {
 
 void Cell::link() {
   Context* now = &Context::current();
-  if (context_ == now) return;
+  if (context_.load(std::memory_order_relaxed) == now) return;
   unlink();
   std::lock_guard lock(g_list_mu);
-  context_ = now;
+  context_.store(now, std::memory_order_relaxed);
   // Newest last would need a tail; order does not matter, flush sorts by node id.
   next_ = now->head_, prev_ = nullptr;
   if (next_) next_->prev_ = this;
   now->head_ = this;
 }
 void Cell::unlink() {
-  if (!context_) return;
+  Context* c = context_.load(std::memory_order_relaxed);
+  if (!c) return;
   std::lock_guard lock(g_list_mu);
-  (prev_ ? prev_->next_ : context_->head_) = next_;
+  (prev_ ? prev_->next_ : c->head_) = next_;
   if (next_) next_->prev_ = prev_;
   prev_ = next_ = nullptr;
-  context_ = nullptr;
+  context_.store(nullptr, std::memory_order_release);
 }
 
 // ---- Tensor ----
@@ -55,7 +64,7 @@ Tensor::~Tensor() {
 }
 
 Value Tensor::raw() {
-  if (cell_->context() && cell_->context() != &Context::current()) cell_->context()->flush();
+  cell_->settle();
   if (!views_) return cell_->value();
   if (view_version_ == cell_->version()) return view_cache_;
   Value v = cell_->value();
@@ -268,6 +277,8 @@ ContextPool& context_pool() {
   static auto* p = new ContextPool;
   return *p;
 }
+}  // namespace
+
 struct ContextLease {
   Context* c = nullptr;
   ContextLease() {
@@ -276,14 +287,15 @@ struct ContextLease {
     if (p.idle.empty()) p.all.push_back(p.idle.emplace_back(new Context));
     c = p.idle.back();
     p.idle.pop_back();
+    c->owner_ = &modes();
   }
   ~ContextLease() {
     ContextPool& p = context_pool();
     std::lock_guard lock(p.mu);
+    c->owner_ = nullptr;
     p.idle.push_back(c);
   }
 };
-}  // namespace
 
 Context& Context::current() {
   thread_local ContextLease lease;

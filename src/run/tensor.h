@@ -3,6 +3,7 @@
 // cell holds the pending value; writing in place gives the cell a new version that every alias reads through its view.
 // A Context (one per thread) knows the cells whose values are pending; `flush` runs what they reach, once.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,7 +24,7 @@ class Cell : public RefCounted {
   const Value& value() const { return value_; }
   uint64_t version() const { return version_; }
   void set(Value v);  // a new version; the last materialised one is kept until the new one has been computed
-  Context* context() const { return context_; }
+  void settle() const;  // before this thread looks: what another thread records is run, what it is running is awaited
 
  private:
   friend class Context;
@@ -32,7 +33,7 @@ class Cell : public RefCounted {
   void unlink();
   Value value_, committed_;
   uint64_t version_ = 0;
-  Context* context_ = nullptr;
+  std::atomic<Context*> context_{nullptr};  // whose pending list this is on; cleared last, when the value is in place
   Cell *prev_ = nullptr, *next_ = nullptr;
 };
 
@@ -110,12 +111,18 @@ class Context {
   void note_bytes(int64_t b) { pending_bytes_ += b; }
   bool over_limit() const;
   void cut_point();  // backward, step, clear_grad, ...: flush if the byte bound is exceeded or eager
+  // From another thread: runs this context's graph, at the least as far as `v`.
+  void visit(const Value& v);
+  void await_visitor();  // another thread runs this context's graph: it is not ours to touch until it has
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
  private:
   friend class Cell;
   friend class Flush;
+  friend struct ContextLease;
   Cell* head_ = nullptr;
+  std::atomic<bool> visited_{false};
+  const Modes* owner_ = nullptr;  // of the thread that records here; null when it has ended
   int64_t pending_bytes_ = 0;
 };
 

@@ -150,17 +150,23 @@ TEST_F(Core, AMillionOpsRecordRunAndDie) {
 }
 
 TEST_F(Core, ThreadsShareTensors) {
-  auto x = make_ref<Tensor>(data({1, 2, 3, 4}));
-  auto pending = make_ref<Tensor>(x->value() * 3.0);
-  std::vector<std::thread> threads;
   std::atomic<int> right{0};
-  for (int k = 0; k < 4; ++k)
-    threads.emplace_back([&, k] {
-      auto y = make_ref<Tensor>(pending->value() + static_cast<double>(k));
-      right += read(*y) == Floats{3.f + k, 6.f + k, 9.f + k, 12.f + k};
-    });
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(right, 4);
+  constexpr int kRounds = 300, kThreads = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    auto x = make_ref<Tensor>(data({1, 2, 3, 4}));
+    auto pending = make_ref<Tensor>(x->value() * 3.0);
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int k = 0; k < kThreads; ++k)
+      threads.emplace_back([&, k] {
+        for (++ready; ready < kThreads;) continue;  // all at once
+        const Value v = Tensor(*pending).value();
+        auto y = make_ref<Tensor>(v + static_cast<double>(k));
+        right += read(*y) == Floats{3.f + k, 6.f + k, 9.f + k, 12.f + k};
+      });
+    for (auto& t : threads) t.join();
+  }
+  EXPECT_EQ(right, kRounds * kThreads);
 }
 
 TEST_F(Core, ErrorsNameOpValuesAndExpectation) {
