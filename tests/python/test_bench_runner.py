@@ -190,7 +190,7 @@ def test_another_model_or_another_loss_is_not_compared(make, script, tmp_path):
 
 def test_time_limit_is_kept_with_partial_results(make, script, tmp_path):
     begin = time.monotonic()
-    record = run([make("a", 0.01), make("b", 0.01)], script, tmp_path / "out", max_time=8)
+    record = run([make("a", 0.15), make("b", 0.15)], script, tmp_path / "out", max_time=8)
     assert time.monotonic() - begin < 12
     assert record["status"] == "budget" and record["workloads"][0]["ended"] == "budget"
     assert arms(record)["a"]["blocks"] and record["budget"]["elapsed_s"] <= 10

@@ -352,9 +352,9 @@ PROBE = """<!doctype html><body style="margin:0"><iframe id="f" style="border:0;
 srcdoc="{page}"></iframe><pre id="out"></pre><script>
 document.getElementById("f").onload = function () {{
   const d = this.contentDocument, e = d.documentElement, seen = [];
-  for (const n of d.querySelectorAll("main *")) {{
+  for (const n of d.querySelectorAll("body *")) {{
     const r = n.getBoundingClientRect();
-    if (r.width && r.right > {width} + 0.5) seen.push(n.tagName + "." + n.className + Math.round(r.right));
+    if (r.width && r.right > e.clientWidth + 0.5) seen.push(n.tagName + "." + n.className + Math.round(r.right));
   }}
   const shown = [...d.querySelectorAll("main")].filter(m => m.getBoundingClientRect().height > 0);
   const size = n => parseFloat(d.defaultView.getComputedStyle(n).fontSize);
@@ -400,7 +400,7 @@ def test_page_in_chromium(made, tmp_path, width, language):
             'id="pick-zh"', 'id="pick-zh" checked'
         )
     seen = layout(page, width, tmp_path)
-    assert seen["scroll"] <= seen["view"] <= width and seen["outside"] == []  # no sideways scrolling
+    assert seen["scroll"] <= seen["view"] <= width and seen["outside"] == [], seen  # no sideways scrolling
     assert seen["shown"] == [language] and seen["rows"] == 5
     assert len(seen["images"]) == 4 and min(seen["images"]) > 600
     assert ("15." in seen["headline"]) and seen["small"] == 0
