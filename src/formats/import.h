@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Import: from a Model to ops of the table. A Model is recorded anew for every concrete set of input types, so whatever
+// it computes from shapes (Shape -> Gather -> Concat -> Reshape) is known while recording and folds away; what depends
+// on the inputs' data is read, which is only possible when real tensors are fed (run/program.h does either).
+// One mapping per foreign operator, in tables: onnx_ops*.cpp, paddle_ops*.cpp.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "formats/model.h"
+#include "ops/op.h"
+
+namespace yuloh::formats {
+
+class Recorder;
+
+// One foreign node being turned into ops.
+class Import {
+ public:
+  const ModelNode& node;
+  int64_t opset() const;                         // version that the node's domain is read at
+  size_t n_inputs() const { return node.inputs.size(); }
+  bool has(size_t i) const;                      // given and not left out
+  Value in(size_t i) const;
+  Value in_or_null(size_t i) const;
+  Ints ints(size_t i) const;                     // the values of an integer input: known from shapes, or read
+  double number(size_t i) const;
+  FileTensor host(size_t i) const;               // the value of any input, row-major
+  bool has_attr(const char* name) const;
+  int64_t integer(const char* name, int64_t otherwise) const;
+  double real(const char* name, double otherwise) const;
+  std::string text(const char* name, const char* otherwise) const;
+  Ints ints_attr(const char* name, Ints otherwise) const;
+  std::vector<double> reals_attr(const char* name) const;
+  const FileTensor& tensor_attr(const char* name) const;
+  const ModelGraph& graph_attr(const char* name) const;
+  void out(Value v) { out(0, std::move(v)); }
+  void out(size_t i, Value v);
+  Values run(const ModelGraph& body, const Values& inputs);  // a branch or one iteration; sees the outer names
+  [[noreturn]] void unsupported(const std::string& why) const;
+
+ private:
+  friend class Recorder;
+  Import(Recorder& r, const ModelNode& n) : node(n), recorder_(r) {}
+  Recorder& recorder_;
+};
+using ImportFn = std::function<void(Import&)>;
+
+// Tables are filled at start by `const ImportTable rows(Dialect::kOnnx, {{"Relu", [](Import& i) {...}}, ...})`. A hook from
+// outside (Python, C++) replaces or adds a row for one process.
+struct ImportTable {
+  ImportTable(Dialect d, std::initializer_list<std::pair<const char*, void (*)(Import&)>> rows);
+};
+void add_import(Dialect d, const std::string& type, ImportFn fn);
+const ImportFn* find_import(Dialect d, const std::string& type);
+
+struct Unsupported {
+  std::string type, domain;
+  int count = 0;
+  std::string place;  // first node of this kind
+};
+std::vector<Unsupported> unsupported_ops(const Model& m);  // all of them, up front
+
+// Records the model on these inputs (placeholders or values, in the order of m.graph.inputs); returns its outputs.
+// `watch`, if given, sees each named value as it is made (first-divergence finder).
+Values record(const Model& m, const Values& inputs, const std::function<void(const std::string&, const Value&)>& watch = {});
+
+}  // namespace yuloh::formats

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Program: a computation that can be recorded for any concrete input types: a file that was read, a traced Python
+// function, a package. Session: runs one on buffers. It records on placeholders once per set of input types, compiles
+// a Plan, keeps it in a cache bounded by bytes, and shares the weights between all shapes, threads and clones.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace yuloh {
+
+struct ProgramPort {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;  // -1: any size
+  std::vector<std::string> dim_names;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  std::vector<ProgramPort> inputs, outputs;
+  // Weights are data nodes (make_data) made once: equal for every call. Throws NeedsData where a value of a placeholder
+  // must be read to go on.
+  virtual Values record(const Values& inputs) const = 0;
+};
+
+// Thrown when recording on placeholders reads a value that depends on the data fed.
+struct NeedsData : Error {
+  using Error::Error;
+};
+
+struct SessionOptions {
+  PlanOptions plan;
+  DType precision = DType::kFloat32;          // kBFloat16: matrix products and convolutions compute in it
+  std::vector<std::string> keep_precision;    // op names that stay in fp32 ("disabled_ops")
+  size_t memory_limit = 0;                    // bytes of weights, plans, workspaces of all runs together; 0: none
+  size_t plan_cache_bytes = size_t{256} << 20;
+};
+
+struct MemoryItem {
+  std::string what;  // "weights", "plans", "workspace", "cache", "slack"
+  size_t bytes;
+};
+
+class Session {
+ public:
+  Session(std::shared_ptr<const Program> program, SessionOptions options);
+  ~Session();
+  // Thread-safe. Row-major or strided buffers in, row-major buffers out. Raises what is wrong with the inputs by name.
+  std::vector<Ref<Buffer>> run(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+                               std::vector<TensorType>* out_types);
+  std::shared_ptr<const Plan> prepare(const std::vector<TensorType>& types);  // compiles ahead (warm-up); null: needs data
+  std::shared_ptr<Session> clone() const;  // shares program, weights and plans
+  std::vector<MemoryItem> memory_report() const;
+  const Program& program() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace yuloh
