@@ -5,15 +5,27 @@
 // One mapping per foreign operator, in tables: onnx_ops*.cpp, paddle_ops*.cpp.
 #pragma once
 #include <functional>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "formats/model.h"
 #include "ops/op.h"
+#include "run/program.h"
 
 namespace yuloh::formats {
 
 class Recorder;
+// A sequence or optional: its values. An optional holds one value or none.
+using List = std::shared_ptr<const std::vector<Value>>;
+
+// One input or output: a value or, for sequences and optionals, a list.
+struct Item {
+  Value value;
+  List list;
+  int stored_as = 0;
+};
 
 // One foreign node being turned into ops.
 class Import {
@@ -33,16 +45,31 @@ class Import {
   std::string text(const char* name, const char* otherwise) const;
   Ints ints_attr(const char* name, Ints otherwise) const;
   std::vector<double> reals_attr(const char* name) const;
+  std::vector<std::string> texts_attr(const char* name) const;
   const FileTensor& tensor_attr(const char* name) const;
   const ModelGraph& graph_attr(const char* name) const;
+  Value attr_value(const char* name) const;      // a tensor attribute as a value
+  const Attribute* attribute(const char* name) const { return find(name); }  // null: left out
   void out(Value v) { out(0, std::move(v)); }
   void out(size_t i, Value v);
   Values run(const ModelGraph& body, const Values& inputs);  // a branch or one iteration; sees the outer names
+  std::vector<Item> run_items(const ModelGraph& body, std::vector<Item> inputs);  // the same with lists
+  Item item(size_t i) const;
+  void set_item(size_t i, Item v);
+  // ONNX element types (formats/onnx_types.h) of what is held wider than stored, else 0.
+  int stored_as(size_t i) const;
+  void out_stored_as(size_t i, int type);        // after out(i, ...); otherwise an output of in(0)'s dtype inherits it
+  // Sequences and optionals exist only while recording.
+  List list_in(size_t i) const;                  // null where input i is no list
+  void list_out(size_t i, List list);
   [[noreturn]] void unsupported(const std::string& why) const;
 
  private:
   friend class Recorder;
   Import(Recorder& r, const ModelNode& n) : node(n), recorder_(r) {}
+  const Attribute* find(const char* name) const;
+  template <class T>
+  const T& get(const char* name) const;
   Recorder& recorder_;
 };
 using ImportFn = std::function<void(Import&)>;
@@ -62,8 +89,23 @@ struct Unsupported {
 };
 std::vector<Unsupported> unsupported_ops(const Model& m);  // all of them, up front
 
+// The program of a model (run/program.h): weights become data nodes once.
+std::shared_ptr<const Program> make_program(std::shared_ptr<const Model> m);
+
+// Data nodes of a model's weights, made once and shared by its recordings. Thread-safe.
+class WeightCache {
+ public:
+  Value get(const FileTensor& t);
+
+ private:
+  std::mutex mu_;
+  std::unordered_map<const FileTensor*, Value> made_;
+};
+using WatchFn = std::function<void(const std::string&, const Value&)>;
+std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights, const WatchFn& watch = {});
+
 // Records the model on these inputs (placeholders or values, in the order of m.graph.inputs); returns its outputs.
 // `watch`, if given, sees each named value as it is made (first-divergence finder).
-Values record(const Model& m, const Values& inputs, const std::function<void(const std::string&, const Value&)>& watch = {});
+Values record(const Model& m, const Values& inputs, const WatchFn& watch = {});
 
 }  // namespace yuloh::formats

@@ -12,6 +12,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/parallel.h"
+#include "py/formats.h"
 
 namespace nb = nanobind;
 
@@ -342,6 +343,7 @@ NB_MODULE(_core, m) {
   bind_tensors(m);
   bind_modes(m);
   bind_stats(m);
+  bind_formats(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

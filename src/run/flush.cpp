@@ -559,6 +559,13 @@ void Context::flush(const Value* want) {
   }
 }
 
+void Context::compute(const Value& v) {
+  const Unlocked unlocked;
+  const Running running;
+  prepare_to_run();
+  Flush(*this).run_alone(v);
+}
+
 void Context::visit(const Value& v) {
   Unlocked unlocked;
   const Running running;

@@ -107,6 +107,8 @@ class Context {
   static Context& current();
   // Runs everything live handles reach (plus `want`, if given); gives the interpreter's lock up meanwhile.
   void flush(const Value* want = nullptr);
+  // Computes one value and leaves the graph below it pending: for what must be known while recording (shapes in files).
+  void compute(const Value& v);
   bool has_pending();
   void note_bytes(int64_t b) { pending_bytes_ += b; }
   bool over_limit() const;
