@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn_common.h"
 
+#include <chrono>
 #include <mutex>
 #include <unordered_map>
 
 #include "cpu/cpu_features.h"
 #include "cpu/parallel.h"
+#include "plan/plan.h"
 
 namespace yuloh::onednn {
 
@@ -96,7 +98,10 @@ std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*mak
   }
   if (const auto it = cache->find(key); it != cache->end()) return it->second;
   if (cache->size() >= kMaxEntries) cache->clear();
-  return cache->emplace(key, make(arg)).first->second;
+  const auto start = std::chrono::steady_clock::now();
+  auto made = make(arg);
+  compile_seconds().primitives += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return cache->emplace(key, std::move(made)).first->second;
 }
 
 }  // namespace yuloh::onednn

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph -> Plan: passes, layouts, fusion, kernels, then memory (memory.cpp).
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <queue>
 #include <unordered_map>
@@ -31,7 +32,24 @@ Ints axis_order(const Shape& s, const Ints& strides) {
   });
   return ax;
 }
+
+class Lap {  // adds the time since the last call to a part
+ public:
+  void to(double* part) {
+    const auto now = std::chrono::steady_clock::now();
+    *part += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 }  // namespace
+
+CompileSeconds& compile_seconds() {
+  static CompileSeconds s;
+  return s;
+}
 
 PlanBuilder::PlanBuilder(const Graph& graph, std::vector<PlanInput> inputs, const PlanOptions& options)
     : options_(options), plan_(std::make_shared<Plan>()) {
@@ -39,8 +57,10 @@ PlanBuilder::PlanBuilder(const Graph& graph, std::vector<PlanInput> inputs, cons
   PassOptions po;
   po.rules = options.rules;
   po.keep_named = [&](const Node& n) { return options_.library && !candidates_for(n.op->name).empty(); };
+  Lap lap;
   graph_ = run_passes(graph, po);
   order_ = topological(graph_.outputs);
+  lap.to(&compile_seconds().passes);
 }
 
 int PlanBuilder::id(const Value& v) const { return base_[v.node->slot] + static_cast<int>(v.index); }
@@ -362,11 +382,16 @@ void PlanBuilder::emit_constant(Node& n) {
 }
 
 std::shared_ptr<const Plan> PlanBuilder::build() {
+  CompileSeconds& spent = compile_seconds();
+  Lap lap;
   number_values();
   assign_layouts();
+  lap.to(&spent.layouts);
   make_units();
+  lap.to(&spent.fusion);
+  const double primitives = spent.primitives;
   for (Node* n : order_)
-    if (n->kind == Node::Kind::kInput) written_.insert(id({n, 0}));
+    if (n->kind == Node::Kind::kInput) values_[id({n, 0})].written = true;
   for (int u : schedule_) {
     try {
       units_[u].node ? emit_node(units_[u]) : emit_group(units_[u]);
@@ -381,7 +406,10 @@ std::shared_ptr<const Plan> PlanBuilder::build() {
     ensure_written(x, v.node->pos.instr);
     output_ids_.push_back(x);
   }
+  lap.to(&spent.kernels);
+  spent.kernels -= spent.primitives - primitives;
   plan_memory();
+  lap.to(&spent.memory);
   return plan_;
 }
 

@@ -63,6 +63,13 @@ class Plan {
   std::string dump() const;               // one line per step
 };
 
+// Seconds that compiling took so far in this process, by part. `kernels` holds tile programs and kernel objects; what a
+// library needs to prepare code of its own is `primitives`. Written under the executor's lock.
+struct CompileSeconds {
+  double passes = 0, layouts = 0, fusion = 0, kernels = 0, primitives = 0, memory = 0;
+};
+CompileSeconds& compile_seconds();
+
 // `graph.inputs[i]` is a kInput node described by inputs[i]. Node.pos.instr of graph nodes is their origin.
 std::shared_ptr<const Plan> compile_plan(const Graph& graph, std::vector<PlanInput> inputs, const PlanOptions& options);
 

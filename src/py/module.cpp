@@ -306,6 +306,9 @@ void bind_stats(nb::module_& m) {
     nb::dict d;
     d["plans"] = s.plans, d["hits"] = s.hits, d["flushes"] = s.flushes, d["kernels"] = s.kernels, d["nodes"] = s.nodes;
     d["compile_seconds"] = s.compile_seconds, d["lookup_seconds"] = s.lookup_seconds, d["run_seconds"] = s.run_seconds;
+    const CompileSeconds& c = compile_seconds();
+    d["passes_seconds"] = c.passes, d["layouts_seconds"] = c.layouts, d["fusion_seconds"] = c.fusion;
+    d["kernels_seconds"] = c.kernels, d["primitives_seconds"] = c.primitives, d["memory_seconds"] = c.memory;
     return d;
   });
   m.def("clear_plan_cache", [] { clear_plan_cache(); });
