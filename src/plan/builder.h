@@ -4,7 +4,6 @@
 #pragma once
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "plan/plan.h"
@@ -17,6 +16,7 @@ struct PlanValue {
   Ints strides;
   int root;           // the value that owns the storage (itself, unless a view)
   int64_t offset = 0;  // elements from the root's first byte
+  bool is_output = false, donatable = false, written = false;
 };
 
 struct BuildStep {
@@ -39,6 +39,8 @@ class PlanBuilder {
     Node* node;
     uint32_t position;
     bool late = false, checks = false, may_donate = true;
+    std::vector<int> donatable_in;  // donatable inputs (value numbers) that it reads
+    std::vector<int> wanted;        // those of them that one of its results may take over
   };
   int id(const Value& v) const;
   int new_value(const TensorType& t, Ints strides);
@@ -50,7 +52,7 @@ class PlanBuilder {
   LayoutWish wish(const Node& n) const;
   void make_units();
   bool writes_donatable(const Unit& u) const;
-  std::vector<int> donatable_reads(const Unit& u, bool wanted) const;
+  void find_donatable(Unit* u) const;
   void schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits);
   FuseContext fuse_context() const;
   int copied(int v, const Ints& strides);
@@ -71,7 +73,6 @@ class PlanBuilder {
   std::vector<Node*> order_;
   std::vector<int> base_;
   std::vector<PlanValue> values_;
-  std::unordered_set<int> is_output_, written_, donatable_;
   std::vector<std::pair<int, int>> copies_;
   std::unordered_map<int, int> constant_of_;
   std::vector<Unit> units_;

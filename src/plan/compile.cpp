@@ -79,14 +79,14 @@ void PlanBuilder::number_values() {
     base_.push_back(static_cast<int>(values_.size()));
     for (auto& o : n->outputs) new_value(o.type, row_major_strides(o.type.shape));
   }
-  for (const Value& v : graph_.outputs) is_output_.insert(id(v));
+  for (const Value& v : graph_.outputs) values_[id(v)].is_output = true;
 }
 
 void PlanBuilder::assign_layouts() {
   for (Node* n : order_) {
     if (n->kind == Node::Kind::kInput) {
       values_[id({n, 0})].strides = plan_->inputs[n->attrs[0]].strides;
-      if (plan_->inputs[n->attrs[0]].donatable) donatable_.insert(id({n, 0}));
+      values_[id({n, 0})].donatable = plan_->inputs[n->attrs[0]].donatable;
     } else if (n->kind == Node::Kind::kOp) {
       if (n->op->view) layout_view(*n);
       else if (is_tile_node(*n)) layout_tile(*n);
@@ -192,7 +192,7 @@ void PlanBuilder::make_units() {
 
 bool PlanBuilder::writes_donatable(const Unit& u) const {
   for (const Value& v : u.group.outputs) {
-    if (!is_output_.count(id(v))) continue;
+    if (!values_[id(v)].is_output) continue;
     for (const Value& i : u.group.inputs) {
       const PlanValue& in = values_[values_[id(i)].root];
       if (i.node->kind == Node::Kind::kInput && plan_->inputs[i.node->attrs[0]].donatable && in.type.shape == v.shape()) return true;
@@ -201,19 +201,19 @@ bool PlanBuilder::writes_donatable(const Unit& u) const {
   return false;
 }
 
-// Donatable inputs (by value number) that a unit reads; with `wanted`, those that one of its results may take over.
-std::vector<int> PlanBuilder::donatable_reads(const Unit& u, bool wanted) const {
-  std::vector<int> roots;
+void PlanBuilder::find_donatable(Unit* u) const {
   auto read = [&](const Value& v) {
     const int root = values_[id(v)].root;
-    if (!donatable_.count(root) || std::find(roots.begin(), roots.end(), root) != roots.end()) return;
-    bool taken = !wanted;
-    for (const Value& o : u.group.outputs) taken = taken || (is_output_.count(id(o)) && o.type() == values_[root].type);
-    if (taken) roots.push_back(root);
+    auto& reads = u->donatable_in;
+    if (!values_[root].donatable || std::find(reads.begin(), reads.end(), root) != reads.end()) return;
+    reads.push_back(root);
+    const bool wanted = std::any_of(u->group.outputs.begin(), u->group.outputs.end(), [&](const Value& o) {
+      return values_[id(o)].is_output && o.type() == values_[root].type;
+    });
+    if (wanted) u->wanted.push_back(root);
   };
-  if (u.node) for (const Value& v : u.node->inputs) read(v);
-  for (const Value& v : u.group.inputs) read(v);
-  return roots;
+  if (u->node) for (const Value& v : u->node->inputs) read(v);
+  for (const Value& v : u->group.inputs) read(v);
 }
 
 // By position, except for units that overwrite donated state: they wait for every check and for the other readers of
@@ -223,25 +223,26 @@ void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vect
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   std::vector<int> parked, left(values_.size(), 0);  // left: units yet to read a donatable input
   int checks = 0;
-  for (const Unit& u : units_) {
+  for (Unit& u : units_) {
+    find_donatable(&u);
     checks += u.checks;
-    for (int r : donatable_reads(u, false)) ++left[r];
+    for (int r : u.donatable_in) ++left[r];
   }
   auto push = [&](int u) { ready.push({units_[u].late ? 0 : units_[u].position + uint64_t{1}, u}); };
   auto must_wait = [&](int u) {
     if (!units_[u].late) return false;
     if (checks) return true;
-    const auto wanted = donatable_reads(units_[u], true);
+    const auto& wanted = units_[u].wanted;
     return std::any_of(wanted.begin(), wanted.end(), [&](int r) { return left[r] > 1; });
   };
   auto run = [&](int u) {
     units_[u].may_donate = checks == 0;
-    checks -= units_[u].checks;
+    bool freed = units_[u].checks && --checks == 0;  // something that a parked unit waits for has happened
     schedule_.push_back(u);
-    for (int r : donatable_reads(units_[u], false)) --left[r];
+    for (int r : units_[u].donatable_in) freed = --left[r] == 1 || freed;
     for (int v : users[u])
       if (--waits[v] == 0) push(v);
-    std::erase_if(parked, [&](int p) { return !must_wait(p) && (push(p), true); });
+    if (freed) std::erase_if(parked, [&](int p) { return !must_wait(p) && (push(p), true); });
   };
   for (size_t u = 0; u < units_.size(); ++u)
     if (waits[u] == 0) push(static_cast<int>(u));
@@ -265,7 +266,7 @@ void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vect
 FuseContext PlanBuilder::fuse_context() const {
   FuseContext ctx;
   ctx.enabled = options_.fusion;
-  ctx.needed_outside = [this](const Value& v) { return is_output_.count(id(v)) != 0; };
+  ctx.needed_outside = [this](const Value& v) { return values_[id(v)].is_output; };
   ctx.strides = [this](const Value& v) -> const Ints& { return values_[id(v)].strides; };
   return ctx;
 }
@@ -293,7 +294,7 @@ void PlanBuilder::emit_copy(int from, int to, int origin) {
   s.in = {from}, s.out = {to}, s.origin = origin, s.what = "copy";
   s.kernel->cost.bytes = 2.0 * static_cast<double>(numel(values_[from].type.shape) * dtype_size(values_[from].type.dtype));
   steps_.push_back(std::move(s));
-  written_.insert(to);
+  values_[to].written = true;
 }
 
 // A value in the layout a kernel wants; emits the copy at its first use.
@@ -304,7 +305,7 @@ int PlanBuilder::use(int v, const Ints* strides, int origin) {
 }
 void PlanBuilder::ensure_written(int v, int origin) {
   const int root = values_[v].root;
-  if (written_.count(root)) return;
+  if (values_[root].written) return;
   for (size_t i = 0; i < copies_.size(); ++i)
     if (copies_[i].second == root) {
       const int from = copies_[i].first;
@@ -320,7 +321,7 @@ void PlanBuilder::emit_group(Unit& u) {
   for (const Value& v : u.group.inputs) s.in.push_back(use(id(v), nullptr, s.origin));
   s.program = std::make_shared<TileProgram>(lower(u.group, fuse_context()));
   s.kernel = make_tile_kernel(*s.program);
-  for (const Value& v : u.group.outputs) s.out.push_back(id(v)), written_.insert(id(v));
+  for (const Value& v : u.group.outputs) s.out.push_back(id(v)), values_[id(v)].written = true;
   for (const auto* list : {&u.group.inputs, &u.group.outputs})
     for (const Value& v : *list) s.kernel->cost.bytes += static_cast<double>(numel(v.shape()) * dtype_size(v.dtype()));
   for (Node* n : u.group.nodes) {
@@ -338,7 +339,7 @@ void PlanBuilder::emit_node(Unit& u) {
   s.what = n.op->name;
   s.checks = n.op->checks;
   if (n.inputs.empty() && !n.op->random && n.op->host && n.outputs.size() == 1 && numel(n.outputs[0].type.shape) <= 4096 &&
-      !is_output_.count(id({&n, 0}))) return emit_constant(n);
+      !values_[id({&n, 0})].is_output) return emit_constant(n);
   const LayoutWish w = wish(n);
   KernelRequest r{Call(n), {}, {}};
   for (uint32_t i = 0; i < n.inputs.size(); ++i) {
@@ -364,7 +365,7 @@ void PlanBuilder::emit_node(Unit& u) {
     s.kernel = make_reference(r);
   }
   if (!chosen.empty()) s.what += ":" + chosen;
-  for (int o : s.out) written_.insert(o);
+  for (int o : s.out) values_[o].written = true;
   steps_.push_back(std::move(s));
   for (auto [tmp, out] : moves) emit_copy(tmp, out, n.pos.instr);
 }
@@ -378,7 +379,7 @@ void PlanBuilder::emit_constant(Node& n) {
   make_reference(r)->run(ptrs);
   constant_of_[v] = static_cast<int>(plan_->constants.size());
   plan_->constants.push_back(storage);
-  written_.insert(v);
+  values_[v].written = true;
 }
 
 std::shared_ptr<const Plan> PlanBuilder::build() {

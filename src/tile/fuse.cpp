@@ -8,7 +8,6 @@
 #include "tile/fuse.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "ops/op.h"
 #include "tile/fuse_state.h"
@@ -20,8 +19,7 @@ constexpr int kMaxSureOutputs = 8;  // with GroupState::kMaxInputs: at most 24 m
 class Fuser {
  public:
   Fuser(const std::vector<Node*>& order, const FuseContext& ctx) : order_(order), ctx_(ctx) {
-    index_.reserve(order.size() * 2);
-    for (size_t i = 0; i < order.size(); ++i) index_.emplace(order[i], static_cast<int>(i));
+    for (size_t i = 0; i < order.size(); ++i) order[i]->slot = static_cast<uint32_t>(i);
     unit_of_.assign(order.size(), -1);
     reader_.assign(order.size(), -1);
     link_consumers();
@@ -42,9 +40,10 @@ class Fuser {
   };
 
   int index(const Value& v) const {
-    const auto it = index_.find(v.node.get());
-    return it == index_.end() ? -1 : it->second;
+    const uint32_t i = v.node->slot;  // scratch of whoever walked last: it may be stale outside `order`
+    return i < order_.size() && order_[i] == v.node.get() ? static_cast<int>(i) : -1;
   }
+  static int at(const Node* n) { return static_cast<int>(n->slot); }  // of a node in `order`
   int position(int i) const {  // leaves are there from the start
     if (order_[i]->kind != Node::Kind::kOp || is_tile_constant(*order_[i])) return -1;
     return unit_of_[i] < 0 ? i : units_[unit_of_[i]].position;
@@ -136,7 +135,7 @@ class Fuser {
   int first_reader(int a) const {
     int best = INT32_MAX, unit = -1;
     for (const auto& m : units_[a].state.members) {
-      const int i = index_.at(m.node);
+      const int i = at(m.node);
       for (int k = first_[i]; k < first_[i + 1]; ++k) {
         const int c = users_[k];
         if (unit_of_[c] == a || position(c) >= best) continue;
@@ -153,12 +152,12 @@ class Fuser {
     std::vector<Node*> nodes;
     for (const auto& m : from.state.members) nodes.push_back(m.node);
     for (const auto& m : to.state.members) nodes.push_back(m.node);
-    std::sort(nodes.begin(), nodes.end(), [&](Node* x, Node* y) { return index_.at(x) < index_.at(y); });
+    std::sort(nodes.begin(), nodes.end(), [&](Node* x, Node* y) { return at(x) < at(y); });
     GroupState joined;
     for (Node* n : nodes)
       if (!joined.add(n, ctx_, &why))
         return explain(from.state.members.back().node, to.state.members[0].node, why);
-    for (const auto& m : from.state.members) unit_of_[index_.at(m.node)] = b;
+    for (const auto& m : from.state.members) unit_of_[at(m.node)] = b;
     to.state = std::move(joined);
     to.sure_outputs += from.sure_outputs;
     from.alive = false;
@@ -172,7 +171,7 @@ class Fuser {
       g.position = units_[u].position;
       for (const auto& m : units_[u].state.members) {
         g.nodes.push_back(m.node);
-        if (read_elsewhere(index_.at(m.node), static_cast<int>(u)) || needed_outside(m.node))
+        if (read_elsewhere(at(m.node), static_cast<int>(u)) || needed_outside(m.node))
           g.outputs.push_back(Value(Ref<Node>(m.node), 0));
       }
       for (const auto& e : units_[u].state.externals)
@@ -191,7 +190,6 @@ class Fuser {
 
   const std::vector<Node*>& order_;
   const FuseContext& ctx_;
-  std::unordered_map<const Node*, int> index_;
   std::vector<int> unit_of_, reader_, first_, users_;
   std::vector<Unit> units_;
   int scalar_unit_ = -1;
