@@ -20,9 +20,15 @@ namespace {
 // is more than a quarter above the highest use.
 class Allocator {
  public:
-  void* get(size_t bytes, size_t* rounded) {
+  // `scratch`: a larger block will do, so that work of changing sizes goes on in the pages it has.
+  void* get(size_t bytes, size_t* rounded, bool scratch) {
     *rounded = round_up(bytes);
     std::lock_guard lock(mu_);
+    if (scratch && *rounded >= kLargeScratch) {
+      auto it = free_.lower_bound(*rounded);
+      while (it != free_.end() && it->second.empty()) it = free_.erase(it);
+      if (it != free_.end()) *rounded = it->first;
+    }
     if (limit_ && allocated_ + *rounded > limit_)
       fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", allocated_,
            " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
@@ -68,6 +74,7 @@ class Allocator {
   }
 
  private:
+  static constexpr size_t kLargeScratch = size_t{1} << 20;
   static size_t round_up(size_t n) {
     const size_t step = n < 4096 ? 64 : n < (1u << 20) ? 4096 : (1u << 16);
     return std::max<size_t>((n + step - 1) / step * step, 64);
@@ -111,11 +118,15 @@ Storage::~Storage() {
   else if (data) allocator().put(data, bytes);
 }
 
-Ref<Storage> allocate_storage(size_t bytes) {
+namespace {
+Ref<Storage> allocate(size_t bytes, bool scratch) {
   auto s = make_ref<Storage>();
-  s->data = allocator().get(bytes, &s->bytes);
+  s->data = allocator().get(bytes, &s->bytes, scratch);
   return s;
 }
+}  // namespace
+Ref<Storage> allocate_storage(size_t bytes) { return allocate(bytes, false); }
+Ref<Storage> allocate_scratch(size_t bytes) { return allocate(bytes, true); }
 Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides) {
   const int64_t n = numel(t.shape);
   int64_t bytes;

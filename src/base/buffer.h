@@ -28,6 +28,8 @@ struct Buffer : RefCounted {
 
 // The host allocator: 64-byte aligned, size-bucketed free lists, accounting. Thread-safe. Throws kMemory.
 Ref<Storage> allocate_storage(size_t bytes);
+// Memory that is given back soon: of at least so many bytes, out of a larger idle block where there is one.
+Ref<Storage> allocate_scratch(size_t bytes);
 Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides);  // dense in some axis order
 Ref<Buffer> allocate_buffer(const TensorType& t);                        // row-major
 

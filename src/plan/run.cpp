@@ -35,7 +35,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   for (size_t i = 0; i < plan.own_bytes.size(); ++i)
     own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage : allocate_storage(plan.own_bytes[i]));
   Ref<Storage> arena;
-  if (plan.arena_bytes) arena = allocate_storage(plan.arena_bytes);
+  if (plan.arena_bytes) arena = allocate_scratch(plan.arena_bytes);
   Bound b;
   b.arena = arena ? static_cast<char*>(arena->data) : nullptr;
   b.scalars.resize(plan.inputs.size());
