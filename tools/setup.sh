@@ -10,6 +10,7 @@ command -v g++ >/dev/null || need+=(g++)
 [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || need+=(python3-dev)
 ls /usr/lib/*/libgomp.so.1 >/dev/null 2>&1 || need+=(libgomp1)
 [ -e /usr/include/gtest/gtest.h ] || need+=(libgtest-dev)
+[ -e /usr/include/nlohmann/json.hpp ] || need+=(nlohmann-json3-dev)
 want=()   # nice to have: tests and pictures go without them, saying so
 command -v ccache >/dev/null || want+=(ccache)
 command -v chromium >/dev/null || want+=(chromium chromium-driver)

@@ -98,6 +98,9 @@ class Recorder : public InFlight {
     return nullptr;
   }
 
+  double number(const Value& v, const ModelNode& node) {
+    return load_double(buffer(v, "an inner value", node)->data(), v.dtype());
+  }
   // The value of a name, row-major in memory; from now on the name stands for these data.
   FileTensor read(const std::string& name, const ModelNode& node) {
     const Item i = item(name);
@@ -354,6 +357,10 @@ double Import::number(size_t i) const {
   if (numel(t.type.shape) != 1) value_error("import: ", describe_node(node), ": input ", i, " has shape ", t.type.shape, "; expected one number.");
   return load_double(t.buffer->data(), t.type.dtype);
 }
+double Import::number_of(const Value& v) const {
+  if (numel(v.shape()) != 1) value_error("import: ", describe_node(node), ": a value has shape ", v.shape(), "; expected one number.");
+  return recorder_.number(v, node);
+}
 const Attribute* Import::find(const char* name) const {
   const Attribute* a = recorder_.attribute(node, name);
   return a && std::holds_alternative<std::monostate>(*a) ? nullptr : a;
@@ -376,6 +383,8 @@ Ints Import::ints_attr(const char* name, Ints otherwise) const {
   return Ints(v.begin(), v.end());
 }
 std::vector<double> Import::reals_attr(const char* name) const {
+  const Attribute* a = find(name);
+  if (const auto* v = a ? std::get_if<std::vector<int64_t>>(a) : nullptr) return std::vector<double>(v->begin(), v->end());
   return find(name) ? get<std::vector<double>>(name) : std::vector<double>();
 }
 std::vector<std::string> Import::texts_attr(const char* name) const {

@@ -39,6 +39,7 @@ class Import {
   Ints ints(size_t i) const;                     // the values of an integer input: known from shapes, or read
   double number(size_t i) const;
   FileTensor host(size_t i) const;               // the value of any input, row-major
+  double number_of(const Value& v) const;        // the value of one element made on the way
   bool has_attr(const char* name) const;
   int64_t integer(const char* name, int64_t otherwise) const;
   double real(const char* name, double otherwise) const;

@@ -14,7 +14,7 @@
 
 namespace yuloh::formats {
 
-enum class Dialect : uint8_t { kOnnx, kPaddleProgram, kPaddlePir };
+enum class Dialect : uint8_t { kOnnx, kPaddle };  // Paddle: PIR's operator names, whichever of its formats was read
 
 // A tensor in a file. Weights point into the mapped file (Storage with a free function): reading copies nothing.
 struct FileTensor {
@@ -34,7 +34,7 @@ using Attribute = std::variant<std::monostate, int64_t, double, std::string, std
 
 // An input or output of a graph. A dim that is not fixed is -1; its name (may be empty) ties equal ones together.
 struct Port {
-  std::string name;
+  std::string name, label;  // label: what users call it where the value's name is another, else empty
   DType dtype = DType::kFloat32;
   int stored_as = 0;  // as in FileTensor
   bool ranked = true, optional = false;
@@ -47,6 +47,7 @@ struct ModelNode {
   std::string domain, overload;  // ONNX; empty: the default one
   std::string name;    // as in the file, for messages
   std::vector<std::string> inputs, outputs;  // names of values; empty string: an optional one left out
+  std::vector<size_t> list_sizes;  // Paddle: how many names each argument has in `inputs`
   std::map<std::string, Attribute> attrs;
 };
 

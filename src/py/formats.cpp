@@ -55,7 +55,7 @@ nb::list ports(const std::vector<Port>& ps) {
       else if (d < p.dim_names.size() && !p.dim_names[d].empty()) dims.append(p.dim_names[d]);
       else dims.append(nb::none());
     const OnnxTypeInfo* info = p.stored_as ? onnx_type_info(p.stored_as) : nullptr;
-    r.append(nb::make_tuple(p.name, info ? info->name : std::string(dtype_name(p.dtype)), p.ranked ? nb::object(dims) : nb::none()));
+    r.append(nb::make_tuple(p.label.empty() ? p.name : p.label, info ? info->name : std::string(dtype_name(p.dtype)), p.ranked ? nb::object(dims) : nb::none()));
   }
   return r;
 }
@@ -72,7 +72,7 @@ nb::object attribute(const Attribute& a) {
 }
 
 Dialect dialect_of(const std::string& s) {
-  return s == "onnx" ? Dialect::kOnnx : s == "pir" ? Dialect::kPaddlePir : Dialect::kPaddleProgram;
+  return s == "onnx" ? Dialect::kOnnx : Dialect::kPaddle;
 }
 
 // A Python mapping: called with the attributes and the inputs (None where left out), returns one tensor or a sequence.
