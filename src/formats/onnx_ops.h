@@ -2,6 +2,7 @@
 // Shorthand for ONNX mappings (onnx_ops_*.cpp). A mapping reads what must be known (ints, host, number) before it makes
 // its first op: in a run on real tensors that read may run everything recorded so far.
 #pragma once
+#include "formats/compose.h"
 #include "formats/import.h"
 #include "formats/onnx_check.h"
 #include "formats/onnx_types.h"
@@ -18,8 +19,9 @@ inline Value gather(const Value& v, const Value& index, int64_t axis) { return c
 inline Values split(const Value& v, Ints sizes, int64_t axis) { return call_all("split", {v}, {{"sizes", std::move(sizes)}, {"axis", axis}}); }
 inline bool unsigned_type(DType t) { return t == DType::kUInt8 || t == DType::kBool; }
 
-Value data_of(const Ints& values, DType t = DType::kInt64);          // a 1-D constant
-Value data_of(const std::vector<float>& values, const Shape& shape);
+inline Value list_of(const Ints& v, DType t = DType::kInt64) {  // a 1-D constant
+  return data_of(std::vector<int64_t>(v.begin(), v.end()), {static_cast<Dim>(v.size())}, t);
+}
 Value non_negative(const Value& index, int64_t extent);             // indices below 0 count from the end
 Value wrapped(const Value& v, int stored_as);                       // into the range of a type that is held wider
 Value cast_to(const Value& v, int from_stored_as, int onnx_type, bool saturate);  // ONNX Cast; onnx_types.h
@@ -29,7 +31,6 @@ Ints spatial_ones(size_t n);
 
 // Per-operator bodies that several operators or opsets share.
 Value mat_mul(const Value& a, const Value& b);
-Value einsum(const std::string& equation, const Values& xs);
 Value softmax_from(const Value& x, int64_t axis, const char* op);
 
 }  // namespace yuloh::formats

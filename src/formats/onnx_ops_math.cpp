@@ -7,18 +7,6 @@
 
 namespace yuloh::formats {
 
-Value data_of(const Ints& values, DType t) {
-  const TensorType type{t, {static_cast<Dim>(values.size())}};
-  Ref<Buffer> b = allocate_buffer(type);
-  for (size_t i = 0; i < values.size(); ++i) store_int(static_cast<char*>(b->data()) + i * dtype_size(t), t, values[i]);
-  return make_data(type, b);
-}
-Value data_of(const std::vector<float>& values, const Shape& shape) {
-  const TensorType type{DType::kFloat32, shape};
-  Ref<Buffer> b = allocate_buffer(type);
-  if (!values.empty()) std::memcpy(b->data(), values.data(), values.size() * sizeof(float));
-  return make_data(type, b);
-}
 Value non_negative(const Value& index, int64_t extent) {
   const Value i = to(index, DType::kInt64);
   return where(call("less_than", {i, constant(0, DType::kInt64)}), i + static_cast<double>(extent), i);
