@@ -102,17 +102,6 @@ def test_lenet_values():
     np.testing.assert_allclose(out.numpy(), y.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_pretrained(tmp_path, monkeypatch):
-    monkeypatch.setenv("YULOH_WEIGHTS", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="resnet18.pdparams.*YULOH_WEIGHTS"):
-        models.resnet18(pretrained=True)
-    source = models.resnet18(num_classes=3)
-    paddle.save(source.state_dict(), str(tmp_path / "resnet18.pdparams"))
-    loaded = models.resnet18(pretrained=True, num_classes=3)
-    np.testing.assert_array_equal(loaded.fc.weight.numpy(), source.fc.weight.numpy())
-
-
 def test_bad_arguments():
     for bad in (
         lambda: models.ResNet(None, depth=20),

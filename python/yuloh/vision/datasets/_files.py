@@ -19,6 +19,10 @@ import urllib.request
 from typing import Any, Iterator, Sequence
 
 _CHUNK = 1 << 20
+_OF_DATA = (
+    "pass data_file= to use a file of your own",
+    "use made-up data: yuloh run --data synthetic SCRIPT (YULOH_DATA=synthetic)",
+)
 
 
 def data_folders(name: str) -> list:
@@ -38,8 +42,12 @@ def data_mode() -> str:
 
 
 def find(name: str, filename: str) -> "str | None":
-    """Path of `filename` in the first folder that has it."""
-    for folder in data_folders(name):
+    """Path of `filename` of data set `name` in the first folder that has it."""
+    return find_in(data_folders(name), filename)
+
+
+def find_in(folders: Sequence[str], filename: str) -> "str | None":
+    for folder in folders:
         path = os.path.join(folder, filename)
         if os.path.isfile(path):
             return path
@@ -54,33 +62,40 @@ def md5_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def obtain(what: str, name: str, filename: str, md5: str, urls: Sequence[str], download: bool) -> str:
-    """Path of a verified `filename`, downloaded if it is nowhere and `download` allows it.
+def obtain(
+    what: str,
+    folders: Sequence[str],
+    filename: str,
+    md5: str,
+    urls: Sequence[str],
+    download: bool = True,
+    hints: "tuple[str, str]" = _OF_DATA,
+) -> str:
+    """Path of a verified `filename` in one of `folders`; downloaded into the first one if it is in none and
+    `download` allows it. `hints`: how to go on with a file of one's own, and without a network.
 
     Raises:
         RuntimeError: a damaged file in the cache, or no network; the message names the file and the folder.
         ValueError: the file is missing and download is False.
     """
-    path = find(name, filename)
+    path = find_in(folders, filename)
     if path is not None:
         got = md5_of(path)
         if got != md5:
             raise RuntimeError(
                 f"{what}: {path} is damaged or not the official file, got MD5 {got} and "
-                f"{os.path.getsize(path)} bytes; expected MD5 {md5}. Hint: delete it, or pass data_file= "
-                "to use a file of your own."
+                f"{os.path.getsize(path)} bytes; expected MD5 {md5}. Hint: delete it, or {hints[0]}."
             )
         return path
-    folder = data_folders(name)[0]
     if not download:
         raise ValueError(
-            f"{what}: {filename} lies in none of {data_folders(name)} and download is False. "
-            f"Hint: put it into {folder}."
+            f"{what}: {filename} lies in none of {list(folders)} and download is False. "
+            f"Hint: put it into {folders[0]}."
         )
-    return _download(what, folder, filename, md5, urls)
+    return _download(what, folders[0], filename, md5, urls, hints[1])
 
 
-def _download(what: str, folder: str, filename: str, md5: str, urls: Sequence[str]) -> str:
+def _download(what: str, folder: str, filename: str, md5: str, urls: Sequence[str], hint: str) -> str:
     os.makedirs(folder, exist_ok=True)
     target = os.path.join(folder, filename)
     part = f"{target}.{os.getpid()}.part"
@@ -103,8 +118,7 @@ def _download(what: str, folder: str, filename: str, md5: str, urls: Sequence[st
     raise RuntimeError(
         f"{what}: {filename} is missing and could not be downloaded ({'; '.join(reasons)}); expected it "
         f"in {folder}. "
-        f"Hint: copy the file there by hand, or use made-up data: yuloh run --data synthetic SCRIPT "
-        "(YULOH_DATA=synthetic)."
+        f"Hint: copy the file there by hand, or {hint}."
     )
 
 

@@ -71,7 +71,9 @@ class _Cifar(ImageArrayDataset):
                     f"{what}: YULOH_DATA is {mode!r}; expected auto, synthetic or an archive."
                 )
             return mode
-        return _files.obtain(what, "cifar", filename, md5, [s + filename for s in _SOURCES], download)
+        return _files.obtain(
+            what, _files.data_folders("cifar"), filename, md5, [s + filename for s in _SOURCES], download
+        )
 
     def _load(self, what: str) -> None:
         _, _, prefixes, key = _KINDS[what]

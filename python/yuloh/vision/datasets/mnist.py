@@ -77,7 +77,9 @@ class MNIST(ImageArrayDataset):
             synthetic.say_once(what, folder)
             return os.path.join(folder, filename)
         urls = [source + filename for source in self._sources]
-        return _files.obtain(what, self.NAME, filename, _MD5[self.NAME][filename], urls, download)
+        return _files.obtain(
+            what, _files.data_folders(self.NAME), filename, _MD5[self.NAME][filename], urls, download
+        )
 
     @property
     def images(self) -> np.ndarray:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small helpers shared by the model zoo: channel rounding and weights from a local folder."""
+"""Small helpers shared by the model zoo: channel rounding and pretrained weights."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -15,39 +16,56 @@ def make_divisible(value: float, divisor: int = 8, least: "int | None" = None) -
 
 
 def weight_folders() -> list:
-    """Folders in which weight files are looked for, first match wins."""
-    own = os.environ.get("YULOH_WEIGHTS")
+    """Folders in which weight files are looked for; downloads go into the first."""
+    mirror = os.environ.get("YULOH_WEIGHTS") or ""
     home = os.path.expanduser("~")
-    return ([own] if own else []) + [
+    return ([] if not mirror or "://" in mirror else [mirror]) + [
         os.path.join(home, ".cache", "yuloh", "weights"),
         os.path.join(home, ".cache", "paddle", "hapi", "weights"),
     ]
 
 
+def official_weights() -> dict:
+    """{architecture: (address, MD5)} of the files that Paddle publishes for its zoo."""
+    with open(os.path.join(os.path.dirname(__file__), "weights.json"), encoding="utf-8") as f:
+        return {arch: tuple(entry) for arch, entry in json.load(f).items()}
+
+
 def finish(model: Any, arch: str, pretrained: "bool | str") -> Any:
-    """`model`, with the weights of ``<arch>.pdparams`` if `pretrained` (True, or a path to such a file).
+    """`model`, with the weights that Paddle publishes for `arch` if `pretrained` (True, or a path to a
+    ``.pdparams`` file of one's own).
+
+    The file is taken from the folder or address in YULOH_WEIGHTS (a mirror), from the cache folders, or from
+    Paddle's own address, and its checksum is verified.
 
     Raises:
-        FileNotFoundError: the file lies in none of the folders; the message names them.
+        ValueError: Paddle publishes none for this architecture.
+        RuntimeError: a damaged file, or no network; the message names the file and the folder.
     """
     if not pretrained:
         return model
     import yuloh
 
-    path = pretrained if isinstance(pretrained, str) else _find(arch)
+    path = pretrained if isinstance(pretrained, str) else _obtain(arch)
     model.set_state_dict(yuloh.load(path))
     return model
 
 
-def _find(arch: str) -> str:
-    name = arch + ".pdparams"
-    folders = weight_folders()
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            return path
-    raise FileNotFoundError(
-        f"{arch}: pretrained=True, but {name} lies in none of {folders}; expected Paddle's weight file "
-        "there. "
-        "Hint: put it into the first folder, or set YULOH_WEIGHTS to the folder that holds it."
+def _obtain(arch: str) -> str:
+    from ..datasets._files import obtain
+
+    known = official_weights()
+    if arch not in known:
+        raise ValueError(
+            f"{arch}: pretrained=True, but Paddle publishes no weights for it; expected one of {sorted(known)}. "
+            "Hint: pretrained='FILE.pdparams' reads a file of your own."
+        )
+    url, md5 = known[arch]
+    filename = url.rsplit("/", 1)[1]
+    mirror = os.environ.get("YULOH_WEIGHTS") or ""
+    urls = [mirror.rstrip("/") + "/" + filename] if "://" in mirror else []
+    hints = (
+        "pass pretrained='FILE.pdparams' to use a file of your own",
+        "set YULOH_WEIGHTS to a folder or address that has it",
     )
+    return obtain(arch, weight_folders(), filename, md5, [*urls, url], True, hints)
