@@ -3,6 +3,7 @@
 #include "cpu/conv_product.h"
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
+#include "cpu/lstm.h"
 #include "cpu/onednn_conv.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/pool.h"
@@ -23,6 +24,8 @@ void register_cpu() {
         {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv_grad_weight", "depthwise", depthwise_grad_fits, make_depthwise_grad, onednn::conv_layouts},
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"lstm_walk", "yuloh_lstm", lstm_fits, make_lstm, all_row_major},
+        {"lstm_walk_grad", "yuloh_lstm", lstm_grad_fits, make_lstm_grad, all_row_major},
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
         {"matmul", "yuloh_gemm_any", gemm_fits, make_gemm},

@@ -8,7 +8,40 @@
 #include "cpu/parallel.h"
 
 namespace yuloh {
+namespace gemm_detail {
+
+const Kernels& kernels() {
+  switch (cpu_isa()) {
+    case Isa::kAvx512:
+      return kernels_avx512();
+    case Isa::kAvx2:
+      return kernels_avx2();
+    default:
+      return kernels_portable();
+  }
+}
+
 namespace {
+void pack_generic(const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out,
+                  int64_t stride, int width) {
+  for (int64_t q = 0; q < k; ++q)
+    for (int r = 0; r < width; ++r) out[q * stride + r] = r < rows ? s[r * r_stride + q * k_stride] : 0.0f;
+}
+}  // namespace
+void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k,
+          float* out, int64_t stride, int width) {
+  if (r_stride == 1)
+    t.pack_rows(s, k_stride, rows, k, out, stride, width);
+  else if (k_stride == 1)
+    t.pack_transposed(s, r_stride, rows, k, out, stride, width);
+  else
+    pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
+}
+
+}  // namespace gemm_detail
+
+namespace {
+using gemm_detail::kernels;
 using gemm_detail::Kernels;
 using gemm_detail::MicroArgs;
 
@@ -16,17 +49,6 @@ constexpr int64_t kBlockK = 256;  // a packed panel of y (256 x 32 floats) fills
 constexpr int64_t kBlockM = 168;  // 12 micro-tiles of rows; packed x (168 x 256 floats) stays in L2
 constexpr int64_t kPanelX = 16;   // distance of k steps in packed x: 14 rows used of 16
 constexpr int64_t kBlockN = 512;
-
-const Kernels& kernels() {
-  switch (cpu_isa()) {
-    case Isa::kAvx512:
-      return gemm_detail::kernels_avx512();
-    case Isa::kAvx2:
-      return gemm_detail::kernels_avx2();
-    default:
-      return gemm_detail::kernels_portable();
-  }
-}
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The block size <= most that divides n most evenly, a multiple of unit.
@@ -61,21 +83,6 @@ Cut cut_of(const GemmProblem& p, const Kernels& t) {
   return c;
 }
 
-void pack_generic(const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out,
-                  int64_t stride, int width) {
-  for (int64_t q = 0; q < k; ++q)
-    for (int r = 0; r < width; ++r) out[q * stride + r] = r < rows ? s[r * r_stride + q * k_stride] : 0.0f;
-}
-void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k,
-          float* out, int64_t stride, int width) {
-  if (r_stride == 1)
-    t.pack_rows(s, k_stride, rows, k, out, stride, width);
-  else if (k_stride == 1)
-    t.pack_transposed(s, r_stride, rows, k, out, stride, width);
-  else
-    pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
-}
-
 // Packing buffers, one pair per thread for its life: 32 kB + 168 kB and some.
 struct Buffers {
   std::vector<float> memory;
@@ -108,7 +115,7 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
   const float* pack_rows_of_x(int64_t k0, int64_t kn) {
     float* out = x_buffer.get(divide_up(m1_ - m0_, step_) * kn * kPanelX);
     for (int64_t m = m0_; m < m1_; m += step_)
-      pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col,
+      gemm_detail::pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col,
            static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn, out + (m - m0_) / step_ * kn * kPanelX,
            kPanelX, kPanelX);
     return out;
@@ -129,7 +136,7 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
     const int width = half ? t_.nr / 2 : t_.nr;
     if (c_.pack_y || a.columns < width) {
       float* out = y_buffer.get(kn * width);
-      pack(t_, a.b, p_.y_col, p_.y_row, a.columns, kn, out, width, width);
+      gemm_detail::pack(t_, a.b, p_.y_col, p_.y_row, a.columns, kn, out, width, width);
       a.b = out, a.b_row = width;
     }
     for (int64_t m = m0_; m < m1_; m += step_) {

@@ -102,6 +102,7 @@ void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t
 #include "cpu/tile_ops.inl"
 #include "cpu/tile_reduce.inl"
 #include "cpu/tile_storage.inl"
+#include "cpu/lstm_gates.inl"
 
 // ---- the table ----
 enum { F32, F64, I64, B8 };
@@ -260,6 +261,7 @@ Builder make_table() {
   Builder b;
   memset(&b, 0, sizeof b);
   b.arithmetic(), b.functions(), b.types(), b.reductions();
+  b.t.lstm_gates = lstm_gates, b.t.lstm_gates_back = lstm_gates_back;
   return b;
 }
 }  // namespace

@@ -46,6 +46,19 @@ struct ReduceEntry {
   PrimFn identity;  // fills rows * cols elements
 };
 
+// The gates of an LSTM for n hidden units of one batch row; gate k of x, bias, act and dz lies k * hidden further
+// (lstm_gates.inl). A null-free contract: absent gradients point at zeros.
+struct LstmGates {
+  int64_t n, hidden, panel;  // panel: from gate to gate in z, the state's share
+  const float *x, *bias, *z, *before;
+  float *act, *cell, *h, *copy;  // copy: h once more, where the next step reads it
+};
+struct LstmGatesBack {
+  int64_t n, hidden;
+  const float *act, *cell, *before, *dh, *gh, *gc;
+  float *dc, *dz, *copy;  // dc: in and out
+};
+
 struct Table {
   PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
   PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
@@ -56,6 +69,8 @@ struct Table {
   LoadFn load[kNumStorage];
   StoreFn store[kNumStorage];
   ReduceEntry reduce[kNumReduce][kNumCTypes];
+  void (*lstm_gates)(const LstmGates& p);
+  void (*lstm_gates_back)(const LstmGatesBack& p);
 };
 
 const Table& table_sse2();

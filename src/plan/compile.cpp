@@ -44,6 +44,18 @@ class Lap {  // adds the time since the last call to a part
  private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
+
+// A composite without loops of its own stays whole only if a kernel surely takes it: one that fits its types in the
+// layouts that the kernel itself asks for.
+bool taken_whole(const Node& n) {
+  const auto& list = candidates_for(n.op->name);
+  if (list.empty() || n.op->host) return !list.empty();
+  KernelRequest r{Call(n), {}, {}};
+  for (const Value& v : n.inputs) r.in.push_back({v.type(), row_major_strides(v.shape())});
+  for (const auto& o : n.outputs) r.out.push_back({o.type, row_major_strides(o.type.shape)});
+  std::string why;
+  return std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return c.layouts && c.fits(r, &why); });
+}
 }  // namespace
 
 CompileSeconds& compile_seconds() {
@@ -56,8 +68,8 @@ PlanBuilder::PlanBuilder(const Graph& graph, std::vector<PlanInput> inputs, cons
   plan_->inputs = std::move(inputs);
   PassOptions po;
   po.rules = options.rules;
-  po.keep_named = [&](const Node& n) { return options_.library && !candidates_for(n.op->name).empty(); };
   Lap lap;
+  po.keep_named = [&](const Node& n) { return options_.library && taken_whole(n); };
   graph_ = run_passes(graph, po);
   order_ = topological(graph_.outputs);
   lap.to(&compile_seconds().passes);

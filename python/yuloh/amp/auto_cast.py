@@ -63,6 +63,14 @@ def _apply(settings):
         _core.set_amp("O1", dtype, *lists.chosen(level, white, black))
 
 
+def half_for(op):
+    """The half-precision dtype that the op of this name computes in here, or None: for layers whose one op
+    holds several others.
+    """
+    settings = _stack[-1] if _stack else None
+    return settings[1] if settings is not None and op in lists.chosen(settings[0], *settings[2:])[0] else None
+
+
 class auto_cast:
     """Context manager (or decorator) of mixed precision.
 

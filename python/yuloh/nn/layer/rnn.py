@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: recurrent cells and networks.
 
-A network is recorded unrolled: the input's share of all gates is one matmul over the whole sequence, each
-time step then adds the state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
+The input's share of all gates is one matmul over the whole sequence. An LSTM's walk along it is then one op
+(``lstm_walk``); other cells, masked and projected walks are recorded unrolled, each time step adding the
+state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
 """
 import math
 
+from ... import _core
+from ...amp.auto_cast import half_for
 from .. import functional as F
 from ..initializer import Uniform
 from .container import LayerList
@@ -191,14 +194,26 @@ def _masks(sequence_length, steps, dtype):
     return yuloh.unbind(inside.unsqueeze(-1), axis=0)
 
 
-def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, **kwargs):
-    """Outputs (list over time, each [batch, out]) and final states of ``cell`` along time-major
-    ``inputs``.
-    """
+def _walk_lstm(cell, gates, states, is_reverse):
+    """(outputs [time, batch, hidden], final states) of an LSTM cell from the input's share of its gates."""
+    half = half_for("matmul")
+    weight = cell.weight_hh if half is None else cell.weight_hh.astype(half)
+    h, c, _ = _core.ops.lstm_walk(gates, weight, cell.bias_hh, *states, is_reverse)
+    last = 0 if is_reverse else h.shape[0] - 1
+    return h, (h[last], c[last])
+
+
+def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, axis=0, **kwargs):
+    """Outputs (stacked along ``axis``) and final states of ``cell`` along time-major ``inputs``."""
     import yuloh
     hooked = cell._forward_pre_hooks or cell._forward_post_hooks
     quick = isinstance(cell, _GatedCell) and not kwargs and not hooked
-    sequence = _map(lambda t: yuloh.unbind(t, axis=0), cell.project(inputs) if quick else inputs)
+    projected = cell.project(inputs) if quick else inputs
+    if quick and masks is None and type(cell) is LSTMCell and not cell.proj_size and inputs.shape[0] and \
+            all(t.dtype == projected.dtype for t in (*states, cell.bias_hh)):
+        outputs, states = _walk_lstm(cell, projected, states, is_reverse)
+        return (outputs if axis == 0 else outputs.transpose([1, 0, 2])), states
+    sequence = _map(lambda t: yuloh.unbind(t, axis=0), projected)
     steps = len(sequence) if quick or not isinstance(inputs, (list, tuple)) else len(sequence[0])
     outputs = [None] * steps
     for t in (reversed(range(steps)) if is_reverse else range(steps)):
@@ -210,7 +225,7 @@ def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, **kwargs):
             if mask_outputs:
                 out = _map(lambda n, k=keep: n * k, out)
         states, outputs[t] = new, out
-    return outputs, states
+    return _map(lambda *parts: yuloh.stack(list(parts), axis=axis), *outputs), states
 
 
 def _run(cell, inputs, states, sequence_length, is_reverse, time_major, mask_outputs=False, **kwargs):
@@ -223,8 +238,7 @@ def _run(cell, inputs, states, sequence_length, is_reverse, time_major, mask_out
         inputs = _map(lambda t: t.transpose([1, 0, *range(2, len(t.shape))]), inputs)
         first = inputs[0] if isinstance(inputs, (list, tuple)) else inputs
     masks = None if sequence_length is None else _masks(sequence_length, first.shape[0], first.dtype)
-    outputs, states = _walk(cell, inputs, states, masks, is_reverse, mask_outputs, **kwargs)
-    return _map(lambda *parts: yuloh.stack(list(parts), axis=0 if time_major else 1), *outputs), states
+    return _walk(cell, inputs, states, masks, is_reverse, mask_outputs, 0 if time_major else 1, **kwargs)
 
 
 class RNN(Layer):
@@ -324,7 +338,7 @@ class _Network(LayerList):
                 cell = cells[position][1]
                 states = cell.get_initial_states(x, batch_dim_idx=1) if given is None else given[position]
                 outputs, states = _walk(cell, x, states, masks, direction == 1, True)
-                parts.append(yuloh.stack(outputs, axis=0))
+                parts.append(outputs)
                 finals.append(states)
             x = parts[0] if len(parts) == 1 else yuloh.concat(parts, axis=-1)
         outputs = x if self.time_major else x.transpose([1, 0, 2])

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test room: an LSTM's walk as one kernel against the unrolled body (library off) and against the cell, step by step;
+shapes beside the kernel's block sizes, both directions, gradients of every input, gradients of gradients.
+"""
+import numpy as np
+import pytest
+
+import yuloh as paddle
+from yuloh import _core, nn
+
+SHAPES = [(1, 1, 1), (3, 2, 5), (4, 33, 32), (2, 7, 40), (5, 60, 70), (3, 1, 300)]  # time, batch, hidden
+
+
+class off:
+    """The plan without library kernels: every composite by its body."""
+
+    def __enter__(self):
+        _core.set_flag("library", False)
+
+    def __exit__(self, *error):
+        _core.set_flag("library", True)
+
+
+def leaves(time, batch, hidden, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = [(time, batch, 4 * hidden), (4 * hidden, hidden), (4 * hidden,), (batch, hidden), (batch, hidden)]
+    values = [paddle.to_tensor(rng.normal(0, 0.4, s).astype("float32")) for s in shapes]
+    for v in values:
+        v.stop_gradient = False
+    return values
+
+
+def walk(shape, reverse, used):
+    """Results of ``used`` and the gradients of all inputs."""
+    inputs = leaves(*shape)
+    outputs = _core.ops.lstm_walk(*inputs, reverse)
+    rng = np.random.default_rng(1)
+    loss = sum((outputs[k] * paddle.to_tensor(rng.normal(size=outputs[k].shape).astype("float32"))).sum() for k in used)
+    loss.backward()
+    return [outputs[k].numpy() for k in used] + [v.grad.numpy() for v in inputs]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1), (0, 1, 2)])
+def test_kernel_against_body(shape, reverse, used):
+    fast = walk(shape, reverse, used)
+    with off():
+        slow = walk(shape, reverse, used)
+    for a, b in zip(fast, slow):
+        assert np.abs(a - b).max() <= 2e-5 * max(1.0, np.abs(b).max()) and np.isfinite(a).all()
+
+
+def test_the_kernel_is_taken():
+    inputs = leaves(3, 2, 5)
+    _core.start_profile()
+    _core.ops.lstm_walk(*inputs)[0].sum().backward()
+    inputs[1].grad.numpy()
+    names = [row[0] for row in _core._profile_rows()]
+    _core.stop_profile()
+    assert any("lstm_walk:" in n for n in names) and any("lstm_walk_grad:" in n for n in names)
+
+
+def test_layer_against_cell():
+    paddle.seed(3)
+    layer = nn.LSTM(6, 5, direction="bidirect")
+    x = paddle.randn([4, 7, 6])
+    y, (h, c) = layer(x)
+    for number, cell in enumerate(cell for _, cell in layer._cells()):
+        state, outputs = cell.get_initial_states(x), {}
+        for t in range(7) if number == 0 else reversed(range(7)):
+            outputs[t], state = cell(x[:, t], state)
+        want = np.stack([outputs[t].numpy() for t in range(7)], 1)
+        assert np.allclose(y.numpy()[..., number * 5:number * 5 + 5], want, atol=1e-6)
+        assert np.allclose(h.numpy()[number], state[0].numpy(), atol=1e-6)
+        assert np.allclose(c.numpy()[number], state[1].numpy(), atol=1e-6)
+
+
+def test_gradient_of_the_gradient():
+    def second(library):
+        inputs = leaves(3, 2, 4)
+        y = _core.ops.lstm_walk(*inputs)[0].square().sum()
+        g = paddle.grad([y], inputs, create_graph=True)
+        sum(v.square().sum() for v in g).backward()
+        return [v.grad.numpy() for v in inputs]
+    fast = second(True)
+    with off():
+        slow = second(False)
+    for a, b in zip(fast, slow):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_weight_and_doubles():
+    layer = nn.LSTM(8, 8)
+    x = paddle.randn([2, 5, 8])
+    want = layer(x)[0].numpy()
+    with paddle.amp.auto_cast(dtype="bfloat16"):
+        y = layer(x)[0]
+    y.sum().backward()
+    assert y.dtype == paddle.float32 and np.abs(y.numpy() - want).max() < 0.02
+    assert layer.weight_hh_l0.grad.dtype == paddle.float32
+    inputs = [v.astype("float64") for v in leaves(3, 2, 5)]
+    single = _core.ops.lstm_walk(*leaves(3, 2, 5))[0]
+    assert np.allclose(_core.ops.lstm_walk(*inputs)[0].numpy(), single.numpy(), atol=1e-5)
+
+
+def test_threads_do_not_change_a_bit():
+    before = _core.get_num_threads()
+    results = []
+    for threads in (1, 2):
+        _core.set_num_threads(threads)
+        results.append(walk((4, 33, 70), False, (0, 1)))
+    _core.set_num_threads(before)
+    for a, b in zip(*results):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_operands_that_do_not_fit():
+    inputs = leaves(3, 2, 5)
+    with pytest.raises(ValueError, match=r"lstm_walk: h does not fit, got shape \[3, 5\]; expected \[2, 5\]"):
+        _core.ops.lstm_walk(*inputs[:3], paddle.zeros([3, 5]), inputs[4])
+    with pytest.raises(ValueError, match="gates are not"):
+        _core.ops.lstm_walk(inputs[1], *inputs[1:])
