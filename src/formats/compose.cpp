@@ -2,7 +2,9 @@
 #include "formats/compose.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <set>
 #include <numeric>
 
 namespace yuloh::formats {
@@ -56,6 +58,151 @@ Value resize_axis(const Value& x, int64_t axis, Resize how, const std::vector<do
     for (double w : {far(s + 1), near(s), near(1 - s), far(2 - s)}) weight.push_back(w);
   }
   return call("resample", {x}, {{"axis", axis}, {"taps", how == Resize::kLinear ? 2 : 4}, {"index", index}, {"weight", weight}});
+}
+
+// ---- einsum: labels are characters; axes of an ellipsis get the characters 0, 1, ... counted from the right ----
+namespace {
+using Labels = std::string;
+struct Labelled {
+  Value v;
+  Labels labels;
+};
+
+Labels expand_ellipsis(const std::string& text, int64_t rank, const std::string& equation) {
+  const size_t dots = text.find("...");
+  const int64_t named = static_cast<int64_t>(text.size()) - (dots == text.npos ? 0 : 3);
+  if (dots == text.npos ? named != rank : named > rank)
+    value_error("einsum: operand ", text, " of ", equation, " has ", named, " labels; expected ", rank, ".");
+  if (dots == text.npos) return text;
+  Labels middle;
+  for (int64_t k = rank - named; k-- > 0;) middle += static_cast<char>(1 + k);
+  return text.substr(0, dots) + middle + text.substr(dots + 3);
+}
+
+// A label that stands twice takes the diagonal.
+Labelled without_repeats(Labelled t) {
+  for (size_t i = 0; i < t.labels.size(); ++i) {
+    const size_t j = t.labels.find(t.labels[i], i + 1);
+    if (j == Labels::npos) continue;
+    const int64_t n = t.v.shape()[i];
+    if (t.v.shape()[j] != n) value_error("einsum: label ", std::string(1, t.labels[i]), " has sizes ", n, " and ", t.v.shape()[j], ".");
+    Shape a(t.v.rank(), 1), b(t.v.rank(), 1);
+    a[i] = n, b[j] = n;
+    const Value on = cast(equal(iota(a, static_cast<int64_t>(i), DType::kInt64), iota(b, static_cast<int64_t>(j), DType::kInt64)), t.v.dtype());
+    t.v = sum(t.v * on, {static_cast<int64_t>(j)}, false);
+    t.labels.erase(j, 1);
+    --i;
+  }
+  return t;
+}
+
+Labelled summed(Labelled t, const Labels& keep) {
+  Ints axes;
+  Labels left;
+  for (size_t i = 0; i < t.labels.size(); ++i)
+    if (keep.find(t.labels[i]) == Labels::npos) axes.push_back(static_cast<int64_t>(i));
+    else left += t.labels[i];
+  if (!axes.empty()) t.v = sum_in(t.v, axes, false, t.v.dtype());
+  t.labels = left;
+  return t;
+}
+
+// Axes in the order of `order`; labels that t lacks become extents of 1.
+Value arranged(const Labelled& t, const Labels& order) {
+  Ints perm;
+  Shape shape;
+  for (char c : order) {
+    const size_t i = t.labels.find(c);
+    if (i != Labels::npos) perm.push_back(static_cast<int64_t>(i)), shape.push_back(t.v.shape()[i]);
+    else shape.push_back(1);
+  }
+  return reshape(transpose(t.v, perm), shape);
+}
+
+int64_t extent(const Value& v, size_t from, size_t to) {
+  int64_t n = 1;
+  for (size_t i = from; i < to; ++i) n *= v.shape()[i];
+  return n;
+}
+
+Labelled contract(Labelled a, Labelled b, const Labels& keep) {
+  const Labels both_keep = keep;
+  a = summed(a, keep + b.labels), b = summed(b, keep + a.labels);
+  Labels batch, left, right, inner;
+  for (char c : a.labels) {
+    const bool shared = b.labels.find(c) != Labels::npos;
+    const bool broadcast = shared && a.v.shape()[a.labels.find(c)] != b.v.shape()[b.labels.find(c)];
+    if (!shared) left += c;
+    else if (both_keep.find(c) != Labels::npos || broadcast) batch += c;
+    else inner += c;
+  }
+  for (char c : b.labels)
+    if (a.labels.find(c) == Labels::npos) right += c;
+  const Value x = arranged(a, batch + left + inner), y = arranged(b, batch + inner + right);
+  const size_t nb = batch.size();
+  Shape xs, ys, out;
+  for (size_t i = 0; i < nb; ++i) {
+    xs.push_back(x.shape()[i]), ys.push_back(y.shape()[i]);
+    out.push_back(std::max(x.shape()[i], y.shape()[i]));
+    if (x.shape()[i] == 0 || y.shape()[i] == 0) out.back() = 0;
+  }
+  const int64_t m = extent(x, nb, nb + left.size()), k = extent(x, nb + left.size(), x.shape().size());
+  const int64_t n = extent(y, nb + inner.size(), y.shape().size());
+  xs.push_back(m), xs.push_back(k);
+  ys.push_back(extent(y, nb, nb + inner.size())), ys.push_back(n);
+  for (size_t i = 0; i < left.size(); ++i) out.push_back(x.shape()[nb + i]);
+  for (size_t i = 0; i < right.size(); ++i) out.push_back(y.shape()[nb + inner.size() + i]);
+  Labelled r{reshape(matmul(reshape(x, xs), reshape(y, ys)), out), batch + left + right};
+  return summed(std::move(r), keep);
+}
+}  // namespace
+
+Value einsum(const std::string& equation, const Values& operands) {
+  std::string text;
+  for (char c : equation)
+    if (c != ' ') text += c;
+  const size_t arrow = text.find("->");
+  for (char c : text)
+    if (!std::isalpha(static_cast<unsigned char>(c)) && std::string_view(".,->").find(c) == std::string_view::npos)
+      value_error("einsum: ", equation, " has a character that is no label.");
+  std::vector<std::string> parts(1);
+  for (char c : text.substr(0, arrow))
+    if (c == ',') parts.emplace_back();
+    else parts.back() += c;
+  if (parts.size() != operands.size())
+    value_error("einsum: ", equation, " names ", parts.size(), " operands, got ", operands.size(), ".");
+  std::vector<Labelled> in;
+  Labels all;
+  int64_t widest = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    in.push_back(without_repeats({operands[i], expand_ellipsis(parts[i], operands[i].rank(), equation)}));
+    for (char c : expand_ellipsis(parts[i], operands[i].rank(), equation)) {
+      all += c;
+      if (c < 32) widest = std::max<int64_t>(widest, c);
+    }
+  }
+  Labels result, dots;
+  for (int64_t k = widest; k-- > 0;) dots += static_cast<char>(1 + k);
+  if (arrow != text.npos) {
+    const std::string right = text.substr(arrow + 2);
+    const size_t at = right.find("...");
+    result = at == right.npos ? right : right.substr(0, at) + dots + right.substr(at + 3);
+  } else {
+    std::set<char> once;
+    for (char c : all)
+      if (c >= 32 && std::count(all.begin(), all.end(), c) == 1) once.insert(c);
+    result = dots + Labels(once.begin(), once.end());
+  }
+  for (char c : result)
+    if (all.find(c) == Labels::npos) value_error("einsum: label ", std::string(1, c), " of the result of ", equation, " is in no operand.");
+  Labelled t = in[0];
+  for (size_t i = 1; i < in.size(); ++i) {
+    Labels keep = result;
+    for (size_t k = i + 1; k < in.size(); ++k) keep += in[k].labels;
+    t = contract(t, in[i], keep);
+  }
+  t = summed(t, result);
+  return arranged(t, result);
 }
 
 // ---- recurrent layers ----
