@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -15,6 +16,11 @@
 
 namespace yuloh {
 namespace {
+std::atomic<MemoryHook> g_hook{nullptr};
+void tell(const void* block, size_t bytes, bool taken) {
+  if (const MemoryHook hook = g_hook.load(std::memory_order_relaxed)) hook(block, bytes, taken);
+}
+
 // Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
 // two steps nearly everything lies idle and is wanted again at once, so blocks go back to the system only when the total
 // is more than a quarter above the highest use.
@@ -47,11 +53,13 @@ class Allocator {
     allocated_ += *rounded;
     max_allocated_ = std::max(max_allocated_, allocated_);
     max_reserved_ = std::max(max_reserved_, allocated_ + idle_);
+    tell(p, *rounded, true);
     return p;
   }
   void put(void* p, size_t rounded) {
     std::lock_guard lock(mu_);
     allocated_ -= rounded;
+    tell(p, rounded, false);
     free_[rounded].push_back(p);
     idle_ += rounded;
     if (allocated_ + idle_ > high(allocated_)) trim(max_allocated_ - allocated_);
@@ -140,6 +148,7 @@ Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides) {
 Ref<Buffer> allocate_buffer(const TensorType& t) { return allocate_buffer(t, row_major_strides(t.shape)); }
 
 MemoryStats memory_stats() { return allocator().stats(); }
+void set_memory_hook(MemoryHook hook) { g_hook = hook; }
 void reset_max_memory() { allocator().reset_max(); }
 void release_cached_memory() { allocator().trim_all(); }
 void set_memory_limit(size_t bytes) { allocator().set_limit(bytes); }

@@ -35,6 +35,9 @@ Ref<Buffer> allocate_buffer(const TensorType& t);                        // row-
 
 struct MemoryStats { size_t allocated, reserved, max_allocated, max_reserved; };  // bytes
 MemoryStats memory_stats();
+// Told of every block that the allocator hands out or takes back; null: nobody. Must not allocate storage itself.
+using MemoryHook = void (*)(const void* block, size_t bytes, bool taken);
+void set_memory_hook(MemoryHook hook);
 void reset_max_memory();
 void release_cached_memory();  // returns the free lists to the system
 void set_memory_limit(size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.

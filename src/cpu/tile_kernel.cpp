@@ -18,7 +18,8 @@ class CpuTileKernel final : public Kernel {
  public:
   explicit CpuTileKernel(const TileProgram& p) : t_(compile(p)) {
     double steps = 0;
-    for (const TileInstr& i : p.instrs) steps += i.kind == TileInstr::Kind::kPrim && !i.row;
+    for (const TileInstr& i : p.instrs)
+      steps += (i.kind == TileInstr::Kind::kPrim && !i.row) || i.kind >= TileInstr::Kind::kRowReduce;
     cost.flops = steps * static_cast<double>(t_.rows) * static_cast<double>(t_.cols);
     for (const TileInstr& i : p.instrs) {
       using K = TileInstr::Kind;

@@ -24,7 +24,7 @@ struct BuildStep {
   std::shared_ptr<TileProgram> program;  // tile steps: to decide in-place safety
   std::vector<int> in, out;              // value numbers
   int origin = -1;
-  std::string what;
+  std::string what, refused;
   bool checks = false, may_donate = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph -> Plan: passes, layouts, fusion, kernels, then memory (memory.cpp).
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <queue>
@@ -304,7 +305,6 @@ void PlanBuilder::emit_copy(int from, int to, int origin) {
   s.program = std::make_shared<TileProgram>(lower(g, ctx));
   s.kernel = make_tile_kernel(*s.program);
   s.in = {from}, s.out = {to}, s.origin = origin, s.what = "copy";
-  s.kernel->cost.bytes = 2.0 * static_cast<double>(numel(values_[from].type.shape) * dtype_size(values_[from].type.dtype));
   steps_.push_back(std::move(s));
   values_[to].written = true;
 }
@@ -334,12 +334,7 @@ void PlanBuilder::emit_group(Unit& u) {
   s.program = std::make_shared<TileProgram>(lower(u.group, fuse_context()));
   s.kernel = make_tile_kernel(*s.program);
   for (const Value& v : u.group.outputs) s.out.push_back(id(v)), values_[id(v)].written = true;
-  for (const auto* list : {&u.group.inputs, &u.group.outputs})
-    for (const Value& v : *list) s.kernel->cost.bytes += static_cast<double>(numel(v.shape()) * dtype_size(v.dtype()));
-  for (Node* n : u.group.nodes) {
-    s.kernel->cost.flops += static_cast<double>(numel(n->outputs[0].type.shape));
-    s.what += (s.what.empty() ? "" : "+") + n->op->name;
-  }
+  for (Node* n : u.group.nodes) s.what += (s.what.empty() ? "" : "+") + n->op->name;
   s.may_donate = u.may_donate && options_.donate;
   steps_.push_back(std::move(s));
 }
@@ -364,7 +359,12 @@ void PlanBuilder::emit_node(Unit& u) {
   }
   if (n.extra && n.extra->region) s.kernel = make_region_kernel(r, *n.extra->region, options_);
   std::string chosen;
-  if (!s.kernel && options_.library) s.kernel = make_candidate(r, &chosen, options_.explain ? &plan_->explain : nullptr);
+  std::vector<std::string> refusals;
+  if (!s.kernel && options_.library) s.kernel = make_candidate(r, &chosen, options_.explain ? &refusals : nullptr);
+  for (const std::string& line : refusals) {
+    plan_->explain.push_back(line);
+    s.refused += (s.refused.empty() ? "" : "; ") + line.substr(line.find(": ") + 2);
+  }
   std::vector<std::pair<int, int>> moves;  // reference results go through row-major temporaries
   if (!s.kernel) {
     for (uint32_t k = 0; k < n.outputs.size(); ++k) {
@@ -423,6 +423,8 @@ std::shared_ptr<const Plan> PlanBuilder::build() {
   spent.kernels -= spent.primitives - primitives;
   plan_memory();
   lap.to(&spent.memory);
+  static std::atomic<uint64_t> serial{0};
+  plan_->serial = ++serial;
   return plan_;
 }
 

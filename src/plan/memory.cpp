@@ -131,6 +131,15 @@ void PlanBuilder::plan_memory() {
   Arena arena;
   std::vector<size_t> arena_size(values_.size(), 0);
   std::vector<std::vector<int>> dying(n_steps);
+  std::map<int, std::pair<int, size_t>> held;  // explain: value in the arena -> (step that made it, bytes)
+  size_t held_bytes = 0, most = 0;
+  const auto note_peak = [&](int step, size_t workspace) {
+    if (!options_.explain || held_bytes + workspace <= most) return;
+    most = held_bytes + workspace;
+    plan.arena_peak.clear();
+    for (const auto& [v, made] : held) plan.arena_peak.push_back(made);
+    if (workspace) plan.arena_peak.push_back({step, workspace});
+  };
   for (int i = 0; i < n_steps; ++i) {
     BuildStep& s = steps_[i];
     Step step;
@@ -150,11 +159,13 @@ void PlanBuilder::plan_memory() {
         slot[o] = slot[donor];
         arena_size[o] = arena_size[donor];
         taken[donor] = 1;  // its bytes now belong to o
+        held.erase(donor), held[o] = {i, arena_size[o]};
         dying[last_use[o]].push_back(o);
       } else {
         arena_size[o] = bytes_of(o);
         slot[o] = {Slot::Kind::kArena, 0, static_cast<int64_t>(arena.take(arena_size[o]))};
         dying[std::max(last_use[o], i)].push_back(o);
+        held[o] = {i, arena_size[o]}, held_bytes += arena_size[o];
       }
     }
     for (const auto* list : {&s.in, &s.out})
@@ -163,15 +174,18 @@ void PlanBuilder::plan_memory() {
         x.offset += values_[v].offset * static_cast<int64_t>(dtype_size(values_[v].type.dtype));
         step.slots.push_back(x);
       }
+    note_peak(i, s.kernel->workspace_bytes());
     if (const size_t w = s.kernel->workspace_bytes()) {
       const size_t at = arena.take(aligned(w));
       step.slots.push_back({Slot::Kind::kArena, 0, static_cast<int64_t>(at)});
       arena.give(at, aligned(w));  // free again after this step; nothing else is placed before the next one
     }
     for (int v : dying[i])
-      if (!taken[v]) arena.give(static_cast<size_t>(slot[v].offset), arena_size[v]);
+      if (!taken[v]) arena.give(static_cast<size_t>(slot[v].offset), arena_size[v]), held.erase(v), held_bytes -= arena_size[v];
     plan.cost.flops += s.kernel->cost.flops, plan.cost.bytes += s.kernel->cost.bytes;
     step.kernel = std::move(s.kernel), step.origin = s.origin, step.what = std::move(s.what), step.checks = s.checks;
+    step.refused = std::move(s.refused);
+    if (!s.in.empty() || !s.out.empty()) step.dtype = values_[s.in.empty() ? s.out[0] : s.in[0]].type.dtype;
     plan.steps.push_back(std::move(step));
   }
   plan.arena_bytes = arena.top();

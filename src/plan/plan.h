@@ -39,6 +39,8 @@ struct Step {
   std::vector<Slot> slots;      // inputs, outputs, workspace
   int32_t origin = -1;          // position in the recorded graph, for error messages
   std::string what;             // "conv + ..." names of the ops it carries
+  std::string refused;          // explain: the candidates before the chosen one, and why not
+  DType dtype = DType::kFloat32;  // of its first operand
   bool checks = false, donates = false;
 };
 
@@ -60,6 +62,8 @@ class Plan {
   size_t peak_bytes = 0;                  // arena + own storages not donated + inputs
   KernelCost cost;
   std::vector<std::string> explain;       // fusion and candidate decisions
+  std::vector<std::pair<int, size_t>> arena_peak;  // explain: (step that made it, bytes) of what fills the arena most
+  uint64_t serial = 0;                    // unique in the process
   std::string dump() const;               // one line per step
 };
 
@@ -84,7 +88,5 @@ struct PlanRun {
 // Runs all steps. `poll` (may be empty) is called now and then between kernels until the first donated write; it may
 // throw to interrupt. On a throw nothing donated was written unless r->wrote_donated.
 void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll);
-
-void set_profile_sink(std::function<void(const Step&, double seconds)> sink);  // null: off
 
 }  // namespace yuloh

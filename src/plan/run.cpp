@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a Plan: allocate everything up front, then call the kernels in order.
 #include <array>
-#include <chrono>
 #include <new>
 
 #include "plan/plan.h"
+#include "plan/profile.h"
 
 namespace yuloh {
 namespace {
-std::function<void(const Step&, double)> g_profile;
-
 struct Bound {
   std::vector<void*> inputs, own, constants;
   std::vector<std::array<char, 16>> scalars;
@@ -27,15 +25,20 @@ struct Bound {
 };
 }  // namespace
 
-void set_profile_sink(std::function<void(const Step&, double)> sink) { g_profile = std::move(sink); }
-
 void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   // Everything is allocated before the first kernel runs: a failure here leaves every tensor as it was.
+  const int32_t number = profile::on() ? static_cast<int32_t>(profile::plan_number(plan, {})) : -1;
+  const auto take = [&](auto allocate, size_t bytes, int32_t result) {
+    if (number < 0) return allocate(bytes);
+    const profile::HolderScope holder(number, result);
+    return allocate(bytes);
+  };
   std::vector<Ref<Storage>> own;
   for (size_t i = 0; i < plan.own_bytes.size(); ++i)
-    own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage : allocate_storage(plan.own_bytes[i]));
+    own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage
+                                         : take(allocate_storage, plan.own_bytes[i], static_cast<int32_t>(i)));
   Ref<Storage> arena;
-  if (plan.arena_bytes) arena = allocate_scratch(plan.arena_bytes);
+  if (plan.arena_bytes) arena = take(allocate_scratch, plan.arena_bytes, -1);
   Bound b;
   b.arena = arena ? static_cast<char*>(arena->data) : nullptr;
   b.scalars.resize(plan.inputs.size());
@@ -57,13 +60,9 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
     for (const Slot& x : s.slots) ptrs.push_back(b.at(x));
     if (s.donates) r->wrote_donated = true;
     try {
-      if (g_profile) {
-        const auto t0 = std::chrono::steady_clock::now();
-        s.kernel->run(ptrs.data());
-        g_profile(s, std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count());
-      } else {
-        s.kernel->run(ptrs.data());
-      }
+      const int64_t begin = number >= 0 ? profile::now() : 0;
+      s.kernel->run(ptrs.data());
+      if (begin) profile::kernel_ran(number, static_cast<uint32_t>(&s - plan.steps.data()), begin);
     } catch (const std::bad_alloc&) {
       r->failed_origin = s.origin;
       fail(ErrorKind::kMemory, s.what, ": out of memory for a kernel's own working space. Hint: use a smaller batch.");

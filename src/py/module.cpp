@@ -17,6 +17,7 @@
 namespace nb = nanobind;
 
 namespace yuloh::py {
+void bind_profile(nb::module_& m);  // profile.cpp
 namespace {
 
 struct DTypeObject {
@@ -312,18 +313,6 @@ void bind_stats(nb::module_& m) {
     return d;
   });
   m.def("clear_plan_cache", [] { clear_plan_cache(); });
-  // Per-kernel profile: {what: (calls, seconds, flops, bytes, describe)}.
-  m.def("start_profile", [] {
-    static auto* rows = new std::vector<std::tuple<std::string, std::string, double, double, double>>;
-    rows->clear();
-    set_profile_sink([](const Step& s, double sec) { rows->emplace_back(s.what, s.kernel->describe(), sec, s.kernel->cost.flops, s.kernel->cost.bytes); });
-    nb::module_::import_("yuloh._core").attr("_profile_rows") = nb::cpp_function([] {
-      nb::list l;
-      for (auto& [what, how, sec, flops, bytes] : *rows) l.append(nb::make_tuple(what, how, sec, flops, bytes));
-      return l;
-    });
-  });
-  m.def("stop_profile", [] { set_profile_sink({}); });
 }
 
 void poll_signals() {
@@ -347,6 +336,7 @@ NB_MODULE(_core, m) {
   bind_modes(m);
   bind_stats(m);
   bind_formats(m);
+  bind_profile(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

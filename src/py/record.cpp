@@ -11,6 +11,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "plan/profile.h"
+
 namespace yuloh::py {
 namespace {
 
@@ -285,6 +287,7 @@ bool capture_position() {
 
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant) {
   Arguments given;
+  const profile::RecordScope recording;
   place_arguments(op, args, nargs, kwnames, &given);
   const bool from_user = capture_position();
   Context& ctx = Context::current();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "cpu/parallel.h"
+#include "plan/profile.h"
 #include "run/plan_cache.h"
 #include "run/tensor.h"
 
@@ -96,6 +97,7 @@ class Flush {
  private:
   void run_roots(const Value* want) {
     const auto t0 = Clock::now();
+    profile::PhaseScope lookup(profile::Phase::kLookup);
     while (!roots_.empty() && !walk()) drop_failed(want);
     if (roots_.empty()) return;
     keep_for_tape();
@@ -104,11 +106,13 @@ class Flush {
     std::shared_ptr<const Plan> plan = cache().find(key);
     RunStats& st = run_stats();
     st.lookup_seconds += seconds_since(t0);
+    lookup.end();
     ++st.flushes;
     if (plan) {
       ++st.hits;
     } else {
       const auto t1 = Clock::now();
+      const profile::PhaseScope compiling(profile::Phase::kCompile);
       PlanRun none;
       guarded(none, [&] { plan = compile(); });
       cache().put(key, plan);
@@ -117,6 +121,8 @@ class Flush {
     }
     const auto t2 = Clock::now();
     const size_t n_nodes = order_.size();
+    const profile::PhaseScope running(profile::Phase::kRun);
+    if (profile::on()) profile::plan_number(*plan, [&](int32_t origin) { return position_of(origin); });
     execute(*plan);
     st.run_seconds += seconds_since(t2);
     st.kernels += plan->steps.size();
@@ -376,7 +382,7 @@ class Flush {
     copy.clear();
     PlanOptions o;
     o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
-    o.explain = getenv("YULOH_EXPLAIN") != nullptr;
+    o.explain = getenv("YULOH_EXPLAIN") != nullptr || profile::on();
     auto plan = compile_plan(g, std::move(inputs), o);
     explain(*plan);
     return plan;
@@ -426,13 +432,15 @@ class Flush {
     return bad;
   }
 
+  std::string position_of(int32_t origin) const {
+    return origin >= 0 && origin < static_cast<int>(order_.size()) ? describe_position(order_[origin]->pos) : "";
+  }
+
   // Parameters go back to what they were; what could not be computed re-raises the same error from now on.
   [[noreturn]] void failed(const Error& e, const PlanRun& r) {
     if (alone_) throw Error(e);
     Error err = e;
-    if (r.failed_origin >= 0 && r.failed_origin < static_cast<int>(order_.size()))
-      if (const std::string at = describe_position(order_[r.failed_origin]->pos); !at.empty())
-        err.append(cat("\n  recorded at ", at));
+    if (const std::string at = position_of(r.failed_origin); !at.empty()) err.append(cat("\n  recorded at ", at));
     const std::vector<char> bad = spoiled(r);
     for (size_t i = 0; i < order_.size(); ++i)
       if (bad[i] && order_[i]->op != leaf_op()) set_error(order_[i], err.message(), err.kind());

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "plan/profile.h"
+
 namespace yuloh {
 namespace {
 std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
@@ -233,6 +235,7 @@ void Tensor::backward(const Value& g, bool retain_graph) {
 }
 
 void accumulate_backward(const BackwardRequest& r) {
+  const profile::RecordScope recording;
   BackwardResult res = backward(r);
   const GradMode mode(r.create_graph);
   for (auto& [info, g] : res.leaves) {
