@@ -77,6 +77,7 @@ _LAZY = {
     "cli",
     "bench",
     "report",
+    "profiler",
     "linalg",
     "fft",
     "utils",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `yuloh` command: `run`, `bench`, `report`, `doctor`.
+"""The `yuloh` command: `run`, `profile`, `bench`, `report`, `doctor`.
 
 Each command is a module of this package with `add(subparsers)`, which declares its options and names the
 function that carries it out; COMMANDS lists the modules, so a further command is one file and one word here.
@@ -14,7 +14,7 @@ import importlib
 import sys
 from typing import List, Optional
 
-COMMANDS = ("run", "bench", "report", "doctor")
+COMMANDS = ("run", "profile", "bench", "report", "doctor")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,12 +48,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         sys.stderr.close()
         return 141
     except (ValueError, FileNotFoundError, MissingExtra) as error:
-        if args.command == "run":  # a script's own errors are shown by run itself
+        if args.command in ("run", "profile"):  # a script's own errors are shown by run itself
             raise
         print(f"yuloh {args.command}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        if args.command == "run":
+        if args.command in ("run", "profile"):
             raise
         print(
             f"yuloh {args.command}: {error.strerror or error}: {error.filename or ''}. Hint: check "

@@ -149,6 +149,12 @@ def add(commands) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_options(p)
+    p.set_defaults(carry_out=carry_out)
+
+
+def add_options(p) -> None:
+    """The options of everything that runs a script (`run`, `profile`)."""
     p.add_argument(
         "--data",
         metavar="auto|synthetic|FILE",
@@ -161,5 +167,4 @@ def add(commands) -> None:
     p.add_argument("--fusion", choices=("on", "off"), help="operator fusion (default: on)")
     p.add_argument("-m", dest="module", action="store_true", help="script is a module name, as in python -m")
     p.add_argument("script")
-    p.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
-    p.set_defaults(carry_out=carry_out)
+    p.add_argument("args", nargs="...", help="arguments of the script")
