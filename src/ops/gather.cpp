@@ -175,33 +175,29 @@ void host_index_axis(const HostCall& h) {
     copy_strided(a.slice, o.as<char>() + static_cast<int64_t>(i) * inner * size, b.strides,
                  x.as<char>() + index[i] * x.strides[k] * size, a.strides, static_cast<size_t>(size));
 }
-// Row-major f32 / f64: each range of columns belongs to one thread, so sums are made in index order whatever
-// the count.
+// Row-major f32 / f64: every slice of the result belongs to one thread, which adds up what falls there in index order
+// whatever the count, and is written once.
 template <class T>
 void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner,
               int64_t skip) {
   const int64_t count = static_cast<int64_t>(index.size());
-  std::memset(out, 0, sizeof(T) * static_cast<size_t>(outer * n * inner));
-  if (inner < 64) {
-    for (int64_t r = 0; r < outer * count; ++r) {
-      const int64_t to = index[static_cast<size_t>(r % count)];
-      if (to == skip) continue;
-      T* dst = out + ((r / count) * n + to) * inner;
-      for (int64_t j = 0; j < inner; ++j) dst[j] += g[r * inner + j];
+  std::vector<int64_t> first(static_cast<size_t>(n) + 1, 0), from(index.size());  // sources of slice i: from[first[i]] ...
+  for (int64_t i : index) ++first[static_cast<size_t>(i) + 1];
+  for (int64_t i = 0; i < n; ++i) first[static_cast<size_t>(i) + 1] += first[static_cast<size_t>(i)];
+  std::vector<int64_t> at(first.begin(), first.end() - 1);
+  for (int64_t r = 0; r < count; ++r) from[static_cast<size_t>(at[static_cast<size_t>(index[static_cast<size_t>(r)])]++)] = r;
+  parallel_ranges(outer * n, std::max<int64_t>(1, 16384 / std::max<int64_t>(inner, 1)), [&](int64_t a, int64_t b) {
+    for (int64_t d = a; d < b; ++d) {
+      const int64_t o = d / n, i = d % n;
+      T* dst = out + d * inner;
+      std::memset(dst, 0, sizeof(T) * static_cast<size_t>(inner));
+      if (i == skip) continue;
+      for (int64_t k = first[static_cast<size_t>(i)]; k < first[static_cast<size_t>(i) + 1]; ++k) {
+        const T* src = g + (o * count + from[static_cast<size_t>(k)]) * inner;
+        for (int64_t j = 0; j < inner; ++j) dst[j] += src[j];
+      }
     }
-    return;
-  }
-  parallel_ranges((inner + 15) / 16, std::max<int64_t>(4, 65536 / std::max<int64_t>(count * 16, 1)),
-                  [&](int64_t a, int64_t b) {
-                    const int64_t from = a * 16, end = std::min(b * 16, inner);
-                    for (int64_t r = 0; r < outer * count; ++r) {
-                      const int64_t to = index[static_cast<size_t>(r % count)];
-                      if (to == skip) continue;
-                      T* dst = out + ((r / count) * n + to) * inner;
-                      const T* src = g + r * inner;
-                      for (int64_t j = from; j < end; ++j) dst[j] += src[j];
-                    }
-                  });
+  });
 }
 template <class E>
 void add_slices(const HostCall& h, const std::vector<int64_t>& index, int64_t k, int64_t rank) {

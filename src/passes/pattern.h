@@ -47,6 +47,7 @@ struct RuleSample {  // one instance of the left side, for the tester
   std::vector<std::pair<std::string, TensorType>> values;
   std::vector<std::pair<std::string, AttrValue>> attrs;
   std::vector<std::string> zeros;  // values that are the constant 0
+  int64_t below = 0;               // integer values lie in [0, below); 0: anywhere
 };
 struct Rule {
   const char* name;
@@ -55,8 +56,10 @@ struct Rule {
   bool (*when)(Bindings* b) = nullptr;  // may bind attributes that `to` uses
   bool fast_math = false;               // not sound for NaN, inf, signed zeros or in the last bits
   const char* normal_form = nullptr;    // why it is wanted although it does not lower the cost
+  bool reorders = false;                // adds in another order: equal within the bound of contractions
 };
 const std::vector<Rule>& rules();
+void add_gather_rules(std::vector<Rule>* r);  // gather_rules.cpp
 
 bool match(const Pat& p, const Value& v, Bindings* b);
 // The value of a pattern; variables and attributes come from `b`. Numbers become `full` of shape [] in

@@ -247,6 +247,7 @@ std::vector<Rule> make_rules() {
                op("softmax", {x}, {{"axis", "axis"}}),
                {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}},
                single_axis});
+  add_gather_rules(&r);
   return r;
 }
 
