@@ -6,86 +6,45 @@
 
 #include "cpu/multi_isa.h"
 #include "cpu/parallel.h"
-#include "ops/pool.h"
+#include "cpu/pool_kernels.h"
 
 namespace yuloh {
 namespace {
 
 constexpr int64_t kBlock = 64;  // channels per chunk: scratch stays in L1
-// Few channels are handled as if they were kNarrow: loops of a known length become one or two instructions. What is
-// read or written beyond a position's channels belongs to the next one, which is written later; the last
-// positions of a sample, where that would leave it, take the exact loop.
-constexpr int64_t kNarrow = 16;
 
-// One chunk: one sample, channels [0, width) of pointers already moved to the first channel.
-struct PoolArgs {
-  const PoolGeometry* g;
-  int64_t channels;  // distance of neighbouring positions
-  int64_t width;
-  const void *x, *v;  // v: grad or values
-  void* out;
-  int32_t* index;
-  float* plane;          // gradients add up here: input positions x plane_stride
-  int64_t plane_stride;  // f32 results are their own plane
-  bool exclusive;
-  int64_t divisor;
-  const Taps* taps[3];      // by axis and output coordinate
-  const int32_t* owner[3];  // by axis and input coordinate: the only output that sees it, -1: none
-  int32_t* row;             // positions of one row of maxima: out[2] x kBlock
-};
-
-struct Window1 {
-  Taps a, b, c;
-  int64_t rows, columns;  // input extents of the inner axes
-};
-YULOH_INLINE int64_t last_position(const Window1& w) {
-  return ((w.a.end - 1) * w.rows + w.b.end - 1) * w.columns + w.c.end - 1;
-}
 template <class F>
-YULOH_INLINE void each_output(const PoolArgs& a, F&& f) {
-  const Window3& w = a.g->w;
+YULOH_INLINE void each_output(const Window3& w, F&& f) {
   int64_t o[3], q = 0;
   for (o[0] = 0; o[0] < w.out[0]; ++o[0])
     for (o[1] = 0; o[1] < w.out[1]; ++o[1])
-      for (o[2] = 0; o[2] < w.out[2]; ++o[2])
-        f(o, Window1{a.taps[0][o[0]], a.taps[1][o[1]], a.taps[2][o[2]], w.in[1], w.in[2]}, q++);
+      for (o[2] = 0; o[2] < w.out[2]; ++o[2]) f(o, q++);
 }
 template <class F>
-YULOH_INLINE void each_tap(const Window1& w, F&& f) {
-  for (int64_t i = w.a.begin; i < w.a.end; ++i)
-    for (int64_t j = w.b.begin; j < w.b.end; ++j)
-      for (int64_t k = w.c.begin; k < w.c.end; ++k) f((i * w.rows + j) * w.columns + k);
-}
-
-template <int W>  // lanes of a loop: W, or as many as there are channels
-YULOH_INLINE int64_t lanes(const PoolArgs& a) {
-  return W ? W : a.width;
-}
-// Whether kNarrow lanes at this input and output position stay inside the sample.
-YULOH_INLINE bool narrow_fits(const PoolArgs& a, int64_t position, int64_t q) {
-  const Window3& w = a.g->w;
-  return a.channels <= kNarrow && position * a.channels + kNarrow <= w.in[0] * w.in[1] * w.in[2] * a.channels &&
-         q * a.channels + kNarrow <= w.out[0] * w.out[1] * w.out[2] * a.channels;
+YULOH_INLINE void each_tap(const Window3& w, const int64_t o[3], F&& f) {
+  const Taps a = pool_taps(w, 0, o[0]), b = pool_taps(w, 1, o[1]), e = pool_taps(w, 2, o[2]);
+  for (int64_t i = a.begin; i < a.end; ++i)
+    for (int64_t j = b.begin; j < b.end; ++j)
+      for (int64_t k = e.begin; k < e.end; ++k) f((i * w.in[1] + j) * w.in[2] + k);
 }
 
 // best[c], at[c]: first maximum of the window and its position; NaN wins and the first one stays.
-template <class E, int W>
-YULOH_INLINE void window_max(const PoolArgs& a, const Window1& w, float* best, int32_t* at) {
+template <class E>
+YULOH_INLINE void window_max(const PoolArgs& a, const int64_t o[3], float* best, int32_t* at) {
   const auto* x = static_cast<const typename E::T*>(a.x);
-  const int64_t n = lanes<W>(a);
   bool first = true;
   each_tap(
-      w, [&](int64_t p) __attribute__((always_inline)) {
+      a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
         const auto* row = x + p * a.channels;
         const int32_t pos = static_cast<int32_t>(p);
         if (first) {
           YULOH_SIMD
-          for (int64_t c = 0; c < n; ++c) best[c] = E::get(row[c]), at[c] = pos;
+          for (int64_t c = 0; c < a.width; ++c) best[c] = E::get(row[c]), at[c] = pos;
           first = false;
           return;
         }
         YULOH_SIMD
-        for (int64_t c = 0; c < n; ++c) {
+        for (int64_t c = 0; c < a.width; ++c) {
           const float v = E::get(row[c]), b = best[c];
           const bool better = (v > b) | ((v != v) & (b == b));
           best[c] = better ? v : b;
@@ -94,25 +53,17 @@ YULOH_INLINE void window_max(const PoolArgs& a, const Window1& w, float* best, i
       });
 }
 
-template <class E, int W>
-YULOH_INLINE void max_output(const PoolArgs& a, const Window1& w, int64_t q) {
-  float best[kBlock];
-  int32_t at[kBlock];
-  const int64_t n = lanes<W>(a);
-  window_max<E, W>(a, w, best, at);
-  auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
-  YULOH_SIMD
-  for (int64_t c = 0; c < n; ++c) y[c] = E::put(best[c]);
-  if (a.index) std::memcpy(a.index + q * a.channels, at, sizeof(int32_t) * n);
-}
 template <class E>
 YULOH_INLINE void max_forward_body(const PoolArgs& a) {
+  float best[kBlock];
+  int32_t at[kBlock];
   each_output(
-      a, [&](const int64_t*, const Window1& w, int64_t q) __attribute__((always_inline)) {
-        if (narrow_fits(a, last_position(w), q))
-          max_output<E, kNarrow>(a, w, q);
-        else
-          max_output<E, 0>(a, w, q);
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
+        auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
+        YULOH_SIMD
+        for (int64_t c = 0; c < a.width; ++c) y[c] = E::put(best[c]);
+        if (a.index) std::memcpy(a.index + q * a.channels, at, sizeof(int32_t) * a.width);
       });
 }
 
@@ -132,59 +83,17 @@ YULOH_INLINE void store_plane(const PoolArgs& a) {
   }
 }
 
-template <class E, int W>
-YULOH_INLINE void max_pass(const PoolArgs& a, int64_t p, int64_t q, const int32_t* at) {
-  const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
-  auto* out = static_cast<typename E::T*>(a.out) + p * a.channels;
-  const int32_t pos = static_cast<int32_t>(p);
-  const int64_t n = lanes<W>(a);
-  YULOH_SIMD
-  for (int64_t c = 0; c < n; ++c) out[c] = at[c] == pos ? g[c] : typename E::T{};
-}
-// Windows that do not overlap: every input position is written once, in order.
-template <class E>
-YULOH_INLINE void max_backward_disjoint(const PoolArgs& a) {
-  const Window3& w = a.g->w;
-  float best[kBlock];
-  auto* out = static_cast<typename E::T*>(a.out);
-  int64_t p = 0;
-  for (int64_t i = 0; i < w.in[0]; ++i)
-    for (int64_t j = 0; j < w.in[1]; ++j) {
-      const int64_t o0 = a.owner[0][i], o1 = a.owner[1][j];
-      const int64_t q = (o0 * w.out[1] + o1) * w.out[2];
-      const bool seen = o0 >= 0 && o1 >= 0;
-      if (seen)
-        for (int64_t o = 0; o < w.out[2]; ++o) {
-          const Window1 one{a.taps[0][o0], a.taps[1][o1], a.taps[2][o], w.in[1], w.in[2]};
-          if (i != one.a.begin || j != one.b.begin) break;  // the row of maxima is there
-          if (narrow_fits(a, last_position(one), q + o))
-            window_max<E, kNarrow>(a, one, best, a.row + o * kBlock);
-          else
-            window_max<E, 0>(a, one, best, a.row + o * kBlock);
-        }
-      for (int64_t k = 0; k < w.in[2]; ++k, ++p) {
-        const int64_t o2 = a.owner[2][k];
-        if (!seen || o2 < 0)
-          std::memset(out + p * a.channels, 0, sizeof(*out) * a.width);
-        else if (narrow_fits(a, p, q + o2))
-          max_pass<E, kNarrow>(a, p, q + o2, a.row + o2 * kBlock);
-        else
-          max_pass<E, 0>(a, p, q + o2, a.row + o2 * kBlock);
-      }
-    }
-}
 template <class E>
 YULOH_INLINE void max_backward_body(const PoolArgs& a) {
-  if (a.owner[0]) return max_backward_disjoint<E>(a);
   float best[kBlock];
   int32_t at[kBlock];
   clear_plane(a);
   each_output(
-      a, [&](const int64_t*, const Window1& w, int64_t q) __attribute__((always_inline)) {
-        window_max<E, 0>(a, w, best, at);
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
         const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
         each_tap(
-            w, [&](int64_t p) __attribute__((always_inline)) {
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
               float* row = a.plane + p * a.plane_stride;
               const int32_t pos = static_cast<int32_t>(p);
               YULOH_SIMD
@@ -200,8 +109,8 @@ YULOH_INLINE void max_take_body(const PoolArgs& a) {
   int32_t at[kBlock];
   const auto* v = static_cast<const typename E::T*>(a.v);
   each_output(
-      a, [&](const int64_t*, const Window1& w, int64_t q) __attribute__((always_inline)) {
-        window_max<E, 0>(a, w, best, at);
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
+        window_max<E>(a, o, best, at);
         auto* y = static_cast<typename E::T*>(a.out) + q * a.channels;
         for (int64_t c = 0; c < a.width; ++c) y[c] = v[at[c] * a.channels + c];
       });
@@ -212,10 +121,10 @@ YULOH_INLINE void avg_forward_body(const PoolArgs& a) {
   const auto* x = static_cast<const typename E::T*>(a.x);
   float acc[kBlock];
   each_output(
-      a, [&](const int64_t* o, const Window1& w, int64_t q) __attribute__((always_inline)) {
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
         std::memset(acc, 0, sizeof acc);
         each_tap(
-            w, [&](int64_t p) __attribute__((always_inline)) {
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
               YULOH_SIMD
               for (int64_t c = 0; c < a.width; ++c) acc[c] += E::get(x[p * a.channels + c]);
             });
@@ -230,11 +139,11 @@ template <class E>
 YULOH_INLINE void avg_backward_body(const PoolArgs& a) {
   clear_plane(a);
   each_output(
-      a, [&](const int64_t* o, const Window1& w, int64_t q) __attribute__((always_inline)) {
+      a.g->w, [&](const int64_t* o, int64_t q) __attribute__((always_inline)) {
         const float d = static_cast<float>(pool_divisor(*a.g, a.exclusive, a.divisor, o));
         const auto* g = static_cast<const typename E::T*>(a.v) + q * a.channels;
         each_tap(
-            w, [&](int64_t p) __attribute__((always_inline)) {
+            a.g->w, o, [&](int64_t p) __attribute__((always_inline)) {
               float* row = a.plane + p * a.plane_stride;
               YULOH_SIMD
               for (int64_t c = 0; c < a.width; ++c) row[c] += E::get(g[c]) / d;
@@ -249,7 +158,6 @@ YULOH_MULTI_ISA(max_take, PoolArgs)
 YULOH_MULTI_ISA(avg_forward, PoolArgs)
 YULOH_MULTI_ISA(avg_backward, PoolArgs)
 
-using PoolFn = void (*)(const PoolArgs&);
 struct PoolOp {
   std::string_view name;
   PoolFn f32, bf16;
@@ -277,7 +185,6 @@ class PoolKernel final : public Kernel {
     const Operand& x = op_.shaped_like_x == 0 ? r.in[0] : r.out[0];
     g_ = pool_geometry(r.call, x.type.shape);
     batch_ = x.type.shape[0], channels_ = x.type.shape[1];
-    fn_ = x.type.dtype == DType::kFloat32 ? op_.f32 : op_.bf16;
     size_ = static_cast<int64_t>(dtype_size(x.type.dtype));
     in_positions_ = g_.w.in[0] * g_.w.in[1] * g_.w.in[2];
     out_positions_ = g_.w.out[0] * g_.w.out[1] * g_.w.out[2];
@@ -285,13 +192,16 @@ class PoolKernel final : public Kernel {
     divisor_ = op_.is_avg && r.call.has("divisor") ? r.call.integer("divisor") : 0;
     for (int i = 0; i < 3; ++i)
       for (int64_t o = 0; o < g_.w.out[i]; ++o) taps_[i].push_back(pool_taps(g_.w, i, o));
-    if (op_.is_grad && !op_.is_avg && disjoint()) find_owners();
+    for (int64_t i = 0; i < g_.w.k[0]; ++i)
+      for (int64_t j = 0; j < g_.w.k[1]; ++j)
+        for (int64_t k = 0; k < g_.w.k[2]; ++k) offsets_.push_back((i * g_.w.in[1] + j) * g_.w.in[2] + k);
+    choose(x.type.dtype == DType::kBFloat16);
     for (const auto* list : {&r.in, &r.out})
       for (const Operand& o : *list)
         cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   size_t workspace_bytes() const override {
-    return op_.is_grad && size_ != 4 && owner_[0].empty() ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_)
+    return op_.is_grad && size_ != 4 && !once_ ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_)
                                      : 0;
   }
   std::string describe() const override { return cat("yuloh_pool:", op_.name); }
@@ -304,13 +214,7 @@ class PoolKernel final : public Kernel {
                  nullptr,    nullptr,   nullptr,
                  nullptr,    nullptr,   0,
                  exclusive_, divisor_,  {taps_[0].data(), taps_[1].data(), taps_[2].data()},
-                 {},         nullptr};
-      if (!owner_[0].empty()) {
-        for (int i = 0; i < 3; ++i) a.owner[i] = owner_[i].data();
-        thread_local std::vector<int32_t> row;
-        if (row.size() < static_cast<size_t>(g_.w.out[2] * kBlock)) row.resize(g_.w.out[2] * kBlock);
-        a.row = row.data();
-      }
+                 &gaps_,     offsets_.data(), static_cast<int64_t>(offsets_.size())};
       const auto at = [&](int i, int64_t offset) { return static_cast<char*>(ptrs[i]) + offset * size_; };
       const bool two_inputs = n_in_ == 2, avg_grad = op_.is_avg && op_.is_grad;
       a.x = avg_grad ? nullptr : at(0, big);
@@ -320,7 +224,7 @@ class PoolKernel final : public Kernel {
       if (n_out_ == 2) a.index = static_cast<int32_t*>(ptrs[n_in_ + 1]) + small;
       if (op_.is_grad && size_ == 4) {
         a.plane = static_cast<float*>(a.out), a.plane_stride = channels_;
-      } else if (op_.is_grad && !a.row) {
+      } else if (op_.is_grad && !once_) {
         a.plane = static_cast<float*>(ptrs[n_in_ + n_out_]) + (n * channels_ + c) * in_positions_;
         a.plane_stride = a.width;
       }
@@ -329,21 +233,36 @@ class PoolKernel final : public Kernel {
   }
 
  private:
-  bool disjoint() const {
-    for (int i = 0; i < 3; ++i)
-      if (g_.w.s[i] < g_.w.k[i] && g_.w.out[i] > 1) return false;
-    return true;
+  // The vector kernel where there is one, else the plain loops.
+  void choose(bool bf16) {
+    fn_ = bf16 ? op_.bf16 : op_.f32;
+    const MaxPoolKernels* k = cpu_isa() == Isa::kAvx512 ? max_pool_avx512()
+                              : cpu_isa() == Isa::kAvx2 ? max_pool_avx2()
+                                                        : nullptr;
+    if (!k) return;
+    if (op_.name == "max_pool" && k->forward[bf16]) fn_ = k->forward[bf16];
+    if (op_.name == "max_pool_with_index" && k->index[bf16]) fn_ = k->index[bf16];
+    if (op_.name == "max_pool_grad" && k->backward[bf16] && find_gaps()) fn_ = k->backward[bf16], once_ = true;
   }
-  void find_owners() {
+  // False: some windows overlap.
+  bool find_gaps() {
+    std::vector<char> seen[3];
     for (int i = 0; i < 3; ++i) {
-      owner_[i].assign(static_cast<size_t>(g_.w.in[i]), -1);
-      for (size_t o = 0; o < taps_[i].size(); ++o)
-        for (int64_t p = taps_[i][o].begin; p < taps_[i][o].end; ++p) owner_[i][p] = static_cast<int32_t>(o);
+      seen[i].assign(static_cast<size_t>(g_.w.in[i]), 0);
+      for (const Taps& t : taps_[i])
+        for (int64_t p = t.begin; p < t.end; ++p)
+          if (seen[i][p]++) return false;
     }
+    for (int64_t p = 0; p < in_positions_; ++p) {
+      const int64_t c = p % g_.w.in[2], b = p / g_.w.in[2] % g_.w.in[1], a = p / (g_.w.in[1] * g_.w.in[2]);
+      if (!seen[0][a] || !seen[1][b] || !seen[2][c]) gaps_.push_back(p);
+    }
+    return true;
   }
   const PoolOp& op_;
   std::vector<Taps> taps_[3];
-  std::vector<int32_t> owner_[3];
+  std::vector<int64_t> gaps_, offsets_;
+  bool once_ = false;  // every position of a gradient is written once
   int n_in_, n_out_;
   PoolGeometry g_;
   PoolFn fn_;

@@ -181,7 +181,19 @@ void col_reduce(void* accv, const void* av, int64_t rows, int64_t cols, int64_t 
   for (; c + 4 * W <= cols; c += 4 * W) col_strip<R, T, 4>(acc + c, a + c, rows, rs);
   for (; c + W <= cols; c += W) col_strip<R, T, 1>(acc + c, a + c, rows, rs);
   if (c == cols) return;
-  for (int64_t r = 0; r < rows; ++r)
+  // The last columns as one vector, whose other lanes read into the next row and are dropped; rows that have no
+  // such neighbour one by one.
+  const int64_t end = (rows - 1) * rs + cols;
+  int64_t r = 0;
+  if (rs >= 0 && c + W <= end) {
+    T part[W] = {};
+    for (int64_t k = c; k < cols; ++k) part[k - c] = acc[k];
+    const int64_t n = rs ? (end - c - W) / rs + 1 : rows;
+    r = n < rows ? n : rows;
+    col_strip<R, T, 1>(part, a + c, r, rs);
+    for (int64_t k = c; k < cols; ++k) acc[k] = part[k - c];
+  }
+  for (; r < rows; ++r)
     for (int64_t k = c; k < cols; ++k) acc[k] = R::f(acc[k], a[r * rs + k]);
 }
 template <class R, class T>
