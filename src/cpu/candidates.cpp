@@ -19,6 +19,7 @@ void register_cpu() {
         {"conv", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"conv_grad_input", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
         {"conv_grad_input", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
+        {"conv_grad_input", "conv_narrow", conv_narrow_fits, make_conv_narrow, onednn::conv_layouts},
         {"conv_grad_input", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"conv_grad_weight", "conv1x1", conv1x1_fits, make_conv1x1, onednn::conv_layouts},
         {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},

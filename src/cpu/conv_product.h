@@ -21,6 +21,9 @@ bool conv1x1_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r);
 bool conv_dense_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_conv_dense(const KernelRequest& r);
+// Input gradient where there are few input channels (conv_narrow.cpp).
+bool conv_narrow_fits(const KernelRequest& r, std::string* why);
+std::unique_ptr<Kernel> make_conv_narrow(const KernelRequest& r);
 // Weight gradient of depthwise convolutions, where the library has no kernel of its own for them.
 bool depthwise_grad_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_depthwise_grad(const KernelRequest& r);

@@ -101,6 +101,17 @@ TEST(ConvProduct, AgreesWithReference) {
       24);  // the last one is large
 }
 
+TEST(ConvNarrow, AgreesWithReference) {  // how many rows it takes depends on the width of the registers
+  EXPECT_GE(
+      check_conv_candidate("conv_narrow", {{{3, 6, 14, 14}, {16, 6, 5, 5}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+                                           {{2, 2, 9, 7}, {8, 2, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+                                           {{2, 1, 6, 40}, {5, 1, 4, 5}, {1, 1}, {2, 0, 1, 3}, {1, 1}, 1},
+                                           {{2, 5, 30}, {7, 5, 3}, {1}, {0, 1}, {1}, 1},
+                                           {{1, 1, 2, 3}, {4, 1, 2, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+                                           {{2, 3, 9, 7}, {8, 3, 3, 3}, {2, 1}, {1, 1, 1, 1}, {1, 1}, 1}}),
+      2);
+}
+
 TEST(Depthwise, WeightGradientAgreesWithReference) {
   for (const ConvCase& c : {ConvCase{{3, 70, 9, 8}, {70, 1, 5, 5}, {2, 1}, {2, 2, 1, 2}, {1, 2}, 70},
                             ConvCase{{4, 16, 1, 1}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16},
