@@ -74,9 +74,13 @@ class Recorder : public InFlight {
   };
 
   void collect(std::vector<Value>* out) const override {
-    for (const Scope* s = scope_; s; s = s->outer ? s->outer : nullptr) collect_scope(*s, out);
+    for (const Scope* s = scope_; s; s = s->outer) collect_scope(*s, out);
     for (const Scope* s : suspended_)
       for (; s; s = s->outer) collect_scope(*s, out);
+    for (const auto& [items, lists] : held_) {
+      for (const Item& i : *items) collect_item(i, out);
+      for (const Values& l : *lists) out->insert(out->end(), l.begin(), l.end());
+    }
   }
 
   Item item(const std::string& name) {
@@ -143,15 +147,21 @@ class Recorder : public InFlight {
     for (size_t i = 0; i < inputs.size(); ++i) s.values[g.inputs[i].name] = std::move(inputs[i]);
     return graph(s);
   }
+  bool truth(const Value& v, const char* what, const ModelNode& node) {
+    if (numel(v.shape()) != 1) value_error("import: ", describe_node(node), ": ", what, " has shape ", v.shape(), "; expected one element.");
+    return load_double(buffer(v, what, node)->data(), v.dtype()) != 0;
+  }
+  std::vector<std::pair<const std::vector<Item>*, const std::vector<Values>*>> held_;
   Model const& model() const { return model_; }
   WeightCache& weights() { return weights_; }
 
  private:
   static void collect_scope(const Scope& s, std::vector<Value>* out) {
-    for (const auto& [name, i] : s.values) {
-      if (i.value) out->push_back(i.value);
-      if (i.list) out->insert(out->end(), i.list->begin(), i.list->end());
-    }
+    for (const auto& [name, i] : s.values) collect_item(i, out);
+  }
+  static void collect_item(const Item& i, std::vector<Value>* out) {
+    if (i.value) out->push_back(i.value);
+    if (i.list) out->insert(out->end(), i.list->begin(), i.list->end());
   }
 
   void check_input(const Port& p, const Value& v) const {
@@ -419,6 +429,11 @@ void Import::list_out(size_t i, List list) {
 }
 std::vector<Item> Import::run_items(const ModelGraph& body, std::vector<Item> inputs) { return recorder_.body(body, std::move(inputs)); }
 Item Import::item(size_t i) const { return recorder_.item(node.inputs[i]); }
+Import::Held::Held(const Import& i, const std::vector<Item>* items, const std::vector<Values>* lists) : recorder_(i.recorder_) {
+  recorder_.held_.emplace_back(items, lists);
+}
+Import::Held::~Held() { recorder_.held_.pop_back(); }
+bool Import::truth(const Value& v, const char* what) const { return recorder_.truth(v, what, node); }
 void Import::set_item(size_t i, Item v) {
   if (i < node.outputs.size()) recorder_.set(node.outputs[i], std::move(v));
 }

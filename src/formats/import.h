@@ -55,6 +55,17 @@ class Import {
   void out(size_t i, Value v);
   Values run(const ModelGraph& body, const Values& inputs);  // a branch or one iteration; sees the outer names
   std::vector<Item> run_items(const ModelGraph& body, std::vector<Item> inputs);  // the same with lists
+  // While it lives, a run that a read starts keeps these values: a loop's own state is bound to no name.
+  struct Held {
+    Held(const Import& i, const std::vector<Item>* items, const std::vector<Values>* lists);
+    ~Held();
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   private:
+    Recorder& recorder_;
+  };
+  bool truth(const Value& v, const char* what) const;  // reads a value that has no name
   Item item(size_t i) const;
   void set_item(size_t i, Item v);
   // ONNX element types (formats/onnx_types.h) of what is held wider than stored, else 0.

@@ -38,6 +38,9 @@ def prepare(folder):
             return numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
         return numpy_helper.to_array(onnx.TensorProto.FromString(data))
 
+    def plain(x):
+        return numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
+
     os.makedirs(folder, exist_ok=True)
     names = []
     for kind in ("node", "simple", "pytorch-converted", "pytorch-operator", "real"):
@@ -61,6 +64,7 @@ def prepare(folder):
             else:
                 model = case.model
                 sets = case.data_sets
+            sets = [([plain(x) for x in ins], [plain(x) for x in outs]) for ins, outs in sets]
             body = [n.op_type for n in model.graph.node]
             with open(os.path.join(folder, case.name + ".pkl"), "wb") as f:
                 pickle.dump({"model": model.SerializeToString(), "sets": sets, "rtol": case.rtol, "atol": case.atol,
