@@ -344,7 +344,6 @@ bool Import::has(size_t i) const {
 Value Import::in(size_t i) const {
   if (!has(i)) value_error("import: ", describe_node(node), " has no input ", i, ".");
   Item item = recorder_.item(node.inputs[i]);
-  if (!item.value && item.list && item.list->size() == 1) return (*item.list)[0];  // an optional that holds a value
   if (!item.value) type_error("import: ", describe_node(node), ": input ", i, " is a list; expected a tensor.");
   return item.value;
 }

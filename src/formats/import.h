@@ -17,7 +17,7 @@
 namespace yuloh::formats {
 
 class Recorder;
-// A sequence or optional: its values. An optional holds one value or none.
+// A sequence: its values. An optional is what it holds; an empty one is an Item of neither kind.
 using List = std::shared_ptr<const std::vector<Value>>;
 
 // One input or output: a value or, for sequences and optionals, a list.

@@ -8,9 +8,9 @@ namespace yuloh::formats {
 
 // Rounds to a grid whose step is a power of two that follows the magnitude: exact arithmetic in float32, ties to even.
 Value to_minifloat(const Value& x, int type, bool saturate) {
-  const Value v = to(x, DType::kFloat32), size = abs(v);
-  if (type == kOnnxFloat8E8M0) return v;
+  const Value v = to(x, DType::kFloat32), magnitude = abs(v);
   const MinifloatFormat& f = *minifloat_format(type);
+  const Value size = minimum(magnitude, constant_like(4 * f.largest, magnitude));  // infinities keep out of the grid
   const double lowest = std::ldexp(1, 1 - f.bias);  // smallest normal number
   // floor(log2) may be one off at powers of two; the grid of the smaller exponent holds the power, too.
   Value e = call("floor", {call("log2", {maximum(size, constant_like(lowest, size))})});
@@ -18,7 +18,7 @@ Value to_minifloat(const Value& x, int type, bool saturate) {
   Value q = call("round", {size / step}) * step;
   const Value unit = constant_like(1, q), too_large = greater_than(q, constant_like(f.largest, q));
   const double nan = std::nan("");
-  const Value infinite = equal(size, constant_like(INFINITY, size));
+  const Value infinite = equal(magnitude, constant_like(INFINITY, magnitude));
   Value beyond;
   if (saturate || type == kOnnxFloat4E2M1) {
     beyond = constant_like(f.largest, q);

@@ -190,20 +190,16 @@ void sequence_map(Import& i) {
   }
   for (size_t k = 0; k < out.size(); ++k) i.list_out(k, list_of_values(std::move(out[k])));
 }
-// ---- optionals: a sequence of one value or none; one that holds a sequence is that sequence ----
+// ---- optionals: what they hold, or an item of nothing ----
 void optional(Import& i) {
-  if (!i.has(0)) return i.list_out(0, list_of_values({}));
-  i.set_item(0, i.item(0));
+  i.set_item(0, i.has(0) ? i.item(0) : Item());
 }
 void get_element(Import& i) {
-  const List l = i.list_in(0);
-  if (l && l->size() == 1) return i.set_item(0, item_of((*l)[0]));
-  if (l && l->empty()) value_error("OptionalGetElement: the optional is empty.");
+  if (!i.has(0)) value_error("OptionalGetElement: the optional is empty.");
   i.set_item(0, i.item(0));
 }
 void has_element(Import& i) {
-  const List l = i.list_in(0);
-  i.set_item(0, item_of(full({}, i.has(0) && !(l && l->empty()) ? 1 : 0, DType::kBool)));
+  i.set_item(0, item_of(full({}, i.has(0) ? 1 : 0, DType::kBool)));
 }
 
 const ImportTable table(Dialect::kOnnx, {

@@ -79,8 +79,8 @@ void clip(Import& i) {
   i.out(x);
 }
 void shift(Import& i) {
-  const bool left = i.text("direction", "") == "LEFT";
-  const Value v = call(left ? "bitwise_left_shift" : "bitwise_right_shift", {i.in(0), i.in(1)}, {{"is_arithmetic", false}});
+  const bool left = i.text("direction", "") == "LEFT", is_signed = !unsigned_type(i.in(0).dtype()) && !i.stored_as(0);
+  const Value v = call(left ? "bitwise_left_shift" : "bitwise_right_shift", {i.in(0), i.in(1)}, {{"is_arithmetic", is_signed}});
   i.out(wrapped(v, i.stored_as(0)));
 }
 void is_inf(Import& i) {

@@ -78,6 +78,7 @@ void conv_transpose(Import& i) {
       const int64_t want = shape.empty() ? in * stride[d] : shape[shape.size() - n + d];
       const int64_t total = stride[d] * (in - 1) + extra[d] + k - want;
       begin = how == "SAME_UPPER" ? total / 2 : total - total / 2, end = total - begin;
+      if (total < 0) begin = 0, end = total;
     }
     // What the op's own padding cannot say (less than none, output_padding beyond the stride) is done on the result.
     pairs.push_back(0), pairs.push_back(0);
@@ -226,12 +227,17 @@ void max_unpool(Import& i) {
   Shape s{x.shape()[0], x.shape()[1]}, given(shape.begin(), shape.end());
   for (size_t d = 0; d < kernel.size(); ++d)
     s.push_back((x.shape()[d + 2] - 1) * stride[d] + kernel[d] - pads[d] - pads[d + kernel.size()]);
-  // The positions are those of a tensor of the inferred shape; a larger output shape only makes room around them.
-  const Shape& out = shape.empty() ? s : given;
-  const int64_t n = numel(out);
+  // The positions are those of a tensor of the inferred shape; a larger output shape makes room behind it.
+  const int64_t n = numel(s);
   const Value flat = call("put_along_axis_core", {full({n}, 0, x.dtype()), reshape(i.in(1), {numel(x.shape())}), reshape(x, {numel(x.shape())})},
                           {{"axis", 0}, {"reduce", "assign"}, {"broadcast", false}});
-  i.out(reshape(flat, out));
+  Value y = reshape(flat, s);
+  if (!shape.empty()) {
+    Ints pairs;
+    for (size_t d = 0; d < s.size(); ++d) pairs.push_back(0), pairs.push_back(std::max<int64_t>(0, given[d] - s[d]));
+    y = call("pad_core", {y}, {{"pairs", pairs}});
+  }
+  i.out(y);
 }
 
 const ImportTable table(Dialect::kOnnx, {

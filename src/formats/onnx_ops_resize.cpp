@@ -18,8 +18,9 @@ double source(const AxisPlan& p, const std::string& mode, int64_t k) {
     const double adjust = out / (p.scale * in), centre = in / 2;
     return centre * (1 - adjust) + (x + .5) / p.scale - .5;
   }
-  if (mode == "pytorch_half_pixel") return p.out > 1 ? (x + .5) / p.scale - .5 : 0;
-  if (mode == "align_corners") return p.out > 1 ? x * (in - 1) / (out - 1) : 0;
+  const double resized = p.scale * in;  // not rounded
+  if (mode == "pytorch_half_pixel") return resized > 1 ? (x + .5) / p.scale - .5 : 0;
+  if (mode == "align_corners") return resized > 1 ? x * (in - 1) / (resized - 1) : 0;
   if (mode == "asymmetric") return x / p.scale;
   if (mode == "tf_half_pixel_for_nn") return (x + .5) / p.scale;
   if (mode == "tf_crop_and_resize")
@@ -50,7 +51,7 @@ Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::strin
     double total = 0;
     for (int64_t q = from; q < from + taps; ++q) {
       double v = kernel((static_cast<double>(q) - at) / stretch, cubic, a);
-      if ((exclude || antialias) && (q < 0 || q >= p.in)) v = exclude || antialias ? 0 : v;
+      if (exclude && (q < 0 || q >= p.in)) v = 0;
       w.push_back(v), total += v;
     }
     for (int64_t q = 0; q < taps; ++q) {

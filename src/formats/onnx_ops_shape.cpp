@@ -118,8 +118,15 @@ void expand(Import& i) {
   i.out(broadcast_to(x, broadcast_shapes("Expand", x.shape(), shape_of(want))));
 }
 void tile(Import& i) {
-  Ints repeats = i.ints(1);
-  i.out(call("tile", {i.in(0)}, {{"repeat_times", repeats}}));
+  const Ints repeats = i.ints(1);
+  Value x = i.in(0);
+  if (static_cast<int64_t>(repeats.size()) != x.rank()) value_error("Tile: got ", repeats.size(), " repeats for x of shape ", x.shape(), ".");
+  for (size_t d = 0; d < repeats.size(); ++d) {  // one axis at a time: few loops each
+    Ints one(static_cast<uint32_t>(repeats.size()), 1);
+    one[d] = repeats[d];
+    if (repeats[d] != 1) x = call("tile", {x}, {{"repeat_times", one}});
+  }
+  i.out(x);
 }
 Value padded(const Value& x, const Ints& pairs, const std::string& mode, double value) {
   Ints grow = pairs, axes, starts, ends;
@@ -225,7 +232,7 @@ void space_to_depth(Import& i) {
   const Value x = i.in(0);
   const int64_t b = i.integer("blocksize", 1), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3];
   if (h % b || w % b) value_error("SpaceToDepth: ", x.shape(), " does not divide into blocks of ", b, ".");
-  i.out(reshape(transpose(reshape(x, {n, c, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4}), {n, c * b * b, h / b, w / b}));
+  i.out(reshape(transpose(reshape(x, {n, c, h / b, b, w / b, b}), i.text("mode", "DCR") == "CRD" ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 3, 5, 1, 2, 4}), {n, c * b * b, h / b, w / b}));
 }
 void center_crop_pad(Import& i) {
   const Ints want = i.ints(1);

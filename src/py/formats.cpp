@@ -30,7 +30,7 @@ struct FileModel {
 
 Item item_of(PyObject* o) {
   Item i;
-  if (o == Py_None) return i.list = std::make_shared<std::vector<Value>>(), i;
+  if (o == Py_None) return i;
   if (PyList_Check(o) || PyTuple_Check(o)) {
     auto list = std::make_shared<std::vector<Value>>();
     for (nb::handle h : nb::handle(o)) list->push_back(tensor_of(h.ptr()).value());
@@ -40,6 +40,7 @@ Item item_of(PyObject* o) {
 }
 nb::object object_of(const Item& i) {
   if (i.value) return nb::steal(wrap_value(i.value));
+  if (!i.list) return nb::none();
   nb::list l;
   if (i.list)
     for (const Value& v : *i.list) l.append(nb::steal(wrap_value(v)));

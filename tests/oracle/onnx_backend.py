@@ -101,7 +101,7 @@ def compare(out, want, rtol, atol):
             compare(o, w, rtol, atol)
         return
     if want is None:
-        assert out == [], "no value was expected"
+        assert out is None, "no value was expected"
         return
     if isinstance(out, list) and len(out) == 1:
         out = out[0]
