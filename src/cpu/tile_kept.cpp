@@ -36,6 +36,7 @@ class KeptKernel final : public Kernel {
             inner_->cost.bytes * static_cast<double>(instances_)};
   }
   size_t workspace_bytes() const override { return workspace_ * static_cast<size_t>(lanes_); }
+  void keeps(KeptBytes* k) const override { k->add(sizeof *this), inner_->keeps(k); }
   std::string describe() const override { return cat(inner_->describe(), " x ", instances_); }
 
   void run(void* const* ptrs) override {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/weak_cache.h"
+#include "cpu/cpu_features.h"
 #include "cpu/parallel.h"
 #include "cpu/tile_walk.h"
 
@@ -28,6 +30,12 @@ class CpuTileKernel final : public Kernel {
     }
   }
   size_t workspace_bytes() const override { return t_.workspace; }
+  void keeps(KeptBytes* k) const override {
+    k->add(sizeof *this + t_.constants.size() + t_.operands.size() * sizeof(tile::Operand) +
+           t_.accumulators.size() * sizeof(Accumulator));
+    for (const TileCode* c : {&t_.fast, &t_.safe})
+      k->add((c->hoisted.size() + c->body.size()) * sizeof(tile::Step) + c->places.size() * sizeof(Place));
+  }
   std::string describe() const override {
     return cat("tile:", isa_name(t_.isa), " ", t_.rows, "x", t_.cols, " in ", t_.block_rows, "x",
                t_.block_cols, ", ", t_.fast.body.size(), " steps");
@@ -151,6 +159,14 @@ std::unique_ptr<Kernel> make_cpu_tile_kernel(const TileProgram& p) {
   return k;
 }
 
-void register_cpu_tile() { register_tile_backend(make_cpu_tile_kernel); }
+namespace {
+// Layers of one shape, and optimizer updates at every batch size, are the same programs over and over.
+std::shared_ptr<Kernel> shared_tile_kernel(const TileProgram& p) {
+  static auto* cache = new WeakCache<Kernel>;
+  return cache->get(key_of(p) + static_cast<char>(cpu_isa()), [&] { return std::shared_ptr<Kernel>(make_cpu_tile_kernel(p)); });
+}
+}  // namespace
+
+void register_cpu_tile() { register_tile_backend(shared_tile_kernel); }
 
 }  // namespace yuloh

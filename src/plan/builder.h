@@ -20,7 +20,7 @@ struct PlanValue {
 };
 
 struct BuildStep {
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<Kernel> kernel;
   std::shared_ptr<TileProgram> program;  // tile steps: to decide in-place safety
   std::vector<int> in, out;              // value numbers
   int origin = -1;

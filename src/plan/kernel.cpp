@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> make_reference(const KernelRequest& r) {
 }
 
 void register_tile_backend(TileBackend b) { g_tile_backend = b; }
-std::unique_ptr<Kernel> make_tile_kernel(const TileProgram& p) {
+std::shared_ptr<Kernel> make_tile_kernel(const TileProgram& p) {
   verify(p);
   if (!g_tile_backend) fail(ErrorKind::kRuntime, "tile program: no device is registered.");
   return g_tile_backend(p);

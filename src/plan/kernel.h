@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "ops/op.h"
@@ -28,6 +29,18 @@ struct KernelCost {
   double flops = 0, bytes = 0;  // useful arithmetic and memory traffic
 };
 
+// Adds up what plans keep in memory. What several kernels share counts once.
+class KeptBytes {
+ public:
+  void add(size_t n) { bytes_ += n; }
+  bool first(const void* shared) { return seen_.insert(shared).second; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+  std::unordered_set<const void*> seen_;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -35,6 +48,7 @@ class Kernel {
   // thread at a time per Plan run; may use the executor team (parallel.h). May throw Error (data checks).
   virtual void run(void* const* ptrs) = 0;
   virtual size_t workspace_bytes() const { return 0; }
+  virtual void keeps(KeptBytes* k) const { k->add(512); }  // roughly, between runs
   virtual std::string describe() const = 0;  // "onednn:brgconv_fwd" ...
   KernelCost cost;
 };
@@ -63,8 +77,9 @@ std::unique_ptr<Kernel> make_candidate(const KernelRequest& r, std::string* chos
 std::unique_ptr<Kernel> make_reference(const KernelRequest& r);
 
 // The device's tile back end: set once at start by cpu/ (plan/ may not include it).
-using TileBackend = std::unique_ptr<Kernel> (*)(const TileProgram& p);
+// Equal programs may share a kernel.
+using TileBackend = std::shared_ptr<Kernel> (*)(const TileProgram& p);
 void register_tile_backend(TileBackend b);
-std::unique_ptr<Kernel> make_tile_kernel(const TileProgram& p);  // verifies first
+std::shared_ptr<Kernel> make_tile_kernel(const TileProgram& p);  // verifies first
 
 }  // namespace yuloh

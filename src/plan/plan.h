@@ -35,7 +35,7 @@ struct Slot {
 };
 
 struct Step {
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<Kernel> kernel;
   std::vector<Slot> slots;      // inputs, outputs, workspace
   int32_t origin = -1;          // position in the recorded graph, for error messages
   std::string what;             // "conv + ..." names of the ops it carries
@@ -65,6 +65,7 @@ class Plan {
   std::vector<std::pair<int, size_t>> arena_peak;  // explain: (step that made it, bytes) of what fills the arena most
   uint64_t serial = 0;                    // unique in the process
   std::string dump() const;               // one line per step
+  void keeps(KeptBytes* k) const;         // this object, its kernels with their code, and its constants
 };
 
 // Seconds that compiling took so far in this process, by part. `kernels` holds tile programs and kernel objects; what a

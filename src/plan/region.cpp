@@ -48,6 +48,7 @@ class LoopKernel final : public Kernel {
     for (int64_t i = 0; i < n_carried_; ++i)
       __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(), numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
   }
+  void keeps(KeptBytes* k) const override { plan_->keeps(k); }
   std::string describe() const override { return cat("loop x", trips_, " of ", plan_->steps.size(), " steps"); }
 
  private:

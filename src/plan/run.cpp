@@ -89,6 +89,16 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   }
 }
 
+void Plan::keeps(KeptBytes* k) const {
+  k->add(sizeof *this + inputs.size() * sizeof(PlanInput) + outputs.size() * sizeof(PlanOutput) + own_bytes.size() * 12);
+  for (const Step& s : steps) {
+    k->add(sizeof s + s.slots.capacity() * sizeof(Slot) + s.what.capacity());
+    if (k->first(s.kernel.get())) s.kernel->keeps(k);
+  }
+  for (const auto& c : constants) k->add(sizeof *c + c->bytes);
+  for (const std::string& line : explain) k->add(sizeof line + line.capacity());
+}
+
 std::string Plan::dump() const {
   std::string s = cat("plan: ", steps.size(), " steps, arena ", arena_bytes, " B, peak ", peak_bytes, " B, ", cost.flops / 1e9,
                       " GFLOP, ", cost.bytes / 1e9, " GB moved\n");

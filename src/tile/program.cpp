@@ -146,6 +146,24 @@ std::string to_string(const TileProgram& p) {
   return std::move(o).str();
 }
 
+std::string key_of(const TileProgram& p) {
+  static_assert(sizeof(TileInstr) == 40 && sizeof(TileOperand) == 2 * sizeof(int64_t) + 8 + sizeof(Ints),
+                "a new field belongs to the key");
+  std::string s;
+  s.reserve(64 + p.outer.size() * 8 + p.operands.size() * 64 + p.instrs.size() * 32);
+  const auto put = [&s](auto... v) { (s.append(reinterpret_cast<const char*>(&v), sizeof v), ...); };
+  put(p.inner, p.n_regs, p.n_buffers, p.needs_whole_rows, p.keep, p.outer.size());
+  for (const Dim d : p.outer) put(d);
+  put(p.operands.size());
+  for (const TileOperand& o : p.operands) {
+    put(o.dtype, o.inner_stride, o.buffer, o.outer_strides.size());
+    for (const int64_t d : o.outer_strides) put(d);
+  }
+  for (const TileInstr& i : p.instrs)
+    put(i.kind, i.prim, i.reduce, i.type, i.from, i.dtype, i.row, i.dst, i.a, i.b, i.c, i.imm);
+  return s;
+}
+
 void verify(const TileProgram& p) { Verifier(p).run(); }
 
 }  // namespace yuloh

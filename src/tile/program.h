@@ -61,6 +61,7 @@ struct TileProgram {
   int keep = 0;
 };
 std::string to_string(const TileProgram& p);
+std::string key_of(const TileProgram& p);  // all fields: equal keys are equal programs
 // Throws kRuntime when the program breaks its own rules (register used before set, type mismatch, bad operand).
 void verify(const TileProgram& p);
 
