@@ -72,6 +72,7 @@ class Conv1x1Kernel final : public Kernel {
     cost = gemm_->cost;
   }
   size_t workspace_bytes() const override { return rows_bytes_ + gemm_->workspace_bytes(); }
+  void keeps(KeptBytes* k) const override { k->add(sizeof *this), gemm_->keeps(k); }
   std::string describe() const override {
     return cat("conv1x1", t_.gather ? "+rows" : "", ":", gemm_->describe());
   }

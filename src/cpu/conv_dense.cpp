@@ -162,6 +162,10 @@ class ConvDenseKernel final : public Kernel {
   size_t workspace_bytes() const override {
     return matrix_bytes_ + sizeof(float) * kBlocks * scratch_floats_ + gemm_->workspace_bytes();
   }
+  void keeps(KeptBytes* k) const override {
+    k->add(sizeof *this + d_.tap_of.size() * sizeof(int64_t));
+    gemm_->keeps(k);
+  }
   std::string describe() const override { return "conv_dense:" + gemm_->describe(); }
   void run(void* const* ptrs) override {
     char* matrix = static_cast<char*>(ptrs[3]);

@@ -2,9 +2,8 @@
 #include "cpu/onednn_common.h"
 
 #include <chrono>
-#include <mutex>
-#include <unordered_map>
 
+#include "base/weak_cache.h"
 #include "cpu/cpu_features.h"
 #include "cpu/parallel.h"
 #include "plan/plan.h"
@@ -87,21 +86,21 @@ std::string signature(const KernelRequest& r) {
 
 std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*),
                              const void* arg) {
-  static std::mutex mu;
-  static auto* cache = new std::unordered_map<std::string, std::shared_ptr<void>>;
-  constexpr size_t kMaxEntries = 4096;  // some 10 kB each; shapes without end start over
-  std::lock_guard lock(mu);
+  static auto* cache = new WeakCache<void>;
+  static const bool once = (dnnl::set_primitive_cache_capacity(0), true);  // one cache, bounded with the plans
+  (void)once;
   static bool child_cleared = false;
   if (in_forked_child() && !child_cleared) {  // primitives made before a fork expect threads that are gone
     child_cleared = true;
     cache->clear();
   }
-  if (const auto it = cache->find(key); it != cache->end()) return it->second;
-  if (cache->size() >= kMaxEntries) cache->clear();
-  const auto start = std::chrono::steady_clock::now();
-  auto made = make(arg);
-  compile_seconds().primitives += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return cache->emplace(key, std::move(made)).first->second;
+  return cache->get(key, [&] {
+    const auto start = std::chrono::steady_clock::now();
+    auto made = make(arg);
+    compile_seconds().primitives +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return made;
+  });
 }
 
 }  // namespace yuloh::onednn

@@ -108,6 +108,10 @@ class ConvKernel final : public Kernel {
  public:
   explicit ConvKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) {}
   size_t workspace_bytes() const override { return p_->packed_bytes() + p_->scratch.get_size(); }
+  void keeps(KeptBytes* k) const override {
+    k->add(sizeof *this);
+    if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
+  }
   std::string describe() const override {
     return "onednn:" + p_->name + (p_->reorder ? " + weight reorder" : "");
   }

@@ -53,6 +53,10 @@ class MatmulKernel final : public Kernel {
  public:
   explicit MatmulKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) {}
   size_t workspace_bytes() const override { return p_->scratch.get_size(); }
+  void keeps(KeptBytes* k) const override {
+    k->add(sizeof *this);
+    if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
+  }
   std::string describe() const override { return "onednn:" + p_->name; }
   void run(void* const* ptrs) override {
     std::unordered_map<int, memory> args{{DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},

@@ -271,6 +271,7 @@ void bind_modes(nb::module_& m) {
     else if (name == "library") f.library = b;
     else if (name == "donate") f.donate = b;
     else if (name == "rules") f.rules = b;
+    else if (name == "plan_cache_bytes") f.plan_cache_bytes = nb::cast<int64_t>(v);
     else if (name == "pending_bytes_limit") f.pending_bytes_limit = nb::cast<int64_t>(v);
     else return false;
     return true;
@@ -282,6 +283,7 @@ void bind_modes(nb::module_& m) {
     if (name == "library") return nb::cast(f.library);
     if (name == "donate") return nb::cast(f.donate);
     if (name == "rules") return nb::cast(f.rules);
+    if (name == "plan_cache_bytes") return nb::cast(f.plan_cache_bytes);
     if (name == "pending_bytes_limit") return nb::cast(f.pending_bytes_limit);
     return nb::none();
   });
@@ -307,6 +309,7 @@ void bind_stats(nb::module_& m) {
     nb::dict d;
     d["plans"] = s.plans, d["hits"] = s.hits, d["flushes"] = s.flushes, d["kernels"] = s.kernels, d["nodes"] = s.nodes;
     d["compile_seconds"] = s.compile_seconds, d["lookup_seconds"] = s.lookup_seconds, d["run_seconds"] = s.run_seconds;
+    d["plan_cache_plans"] = s.kept_plans, d["plan_cache_bytes"] = s.kept_bytes;
     const CompileSeconds& c = compile_seconds();
     d["passes_seconds"] = c.passes, d["layouts_seconds"] = c.layouts, d["fusion_seconds"] = c.fusion;
     d["kernels_seconds"] = c.kernels, d["primitives_seconds"] = c.primitives, d["memory_seconds"] = c.memory;

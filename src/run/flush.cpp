@@ -115,8 +115,9 @@ class Flush {
       const profile::PhaseScope compiling(profile::Phase::kCompile);
       PlanRun none;
       guarded(none, [&] { plan = compile(); });
-      cache().put(key, plan);
+      cache().put(key, plan, static_cast<size_t>(std::max<int64_t>(0, flags().plan_cache_bytes)));
       ++st.plans;
+      st.kept_plans = cache().size(), st.kept_bytes = cache().bytes();
       st.compile_seconds += seconds_since(t1);
     }
     const auto t2 = Clock::now();
@@ -599,6 +600,7 @@ void clear_plan_cache() {
   const Unlocked unlocked;
   std::lock_guard lock(g_exec_mu);
   cache().clear();
+  run_stats().kept_plans = run_stats().kept_bytes = 0;
 }
 
 }  // namespace yuloh

@@ -24,7 +24,8 @@ struct PlanKeyHash {
   size_t operator()(const PlanKey& k) const { return k.a; }
 };
 
-// Least recently used first; bounded by the number of steps kept.
+// Bounded by bytes: steps, kernels, the code that libraries generated for them, constants. The plan used longest ago
+// goes first; the newest stays whatever its size. What two plans share counts twice.
 class PlanCache {
  public:
   std::shared_ptr<const Plan> find(const PlanKey& k) {
@@ -33,28 +34,32 @@ class PlanCache {
     order_.splice(order_.end(), order_, it->second.where);
     return it->second.plan;
   }
-  void put(const PlanKey& k, std::shared_ptr<const Plan> p) {
-    total_ += p->steps.size() + 1;
+  void put(const PlanKey& k, std::shared_ptr<const Plan> p, size_t limit) {
+    KeptBytes kept;
+    p->keeps(&kept);
+    bytes_ += kept.bytes();
     order_.push_back(k);
-    map_[k] = {std::move(p), std::prev(order_.end())};
-    while (total_ > kMaxSteps && order_.size() > 1) {
+    map_[k] = {std::move(p), kept.bytes(), std::prev(order_.end())};
+    while (bytes_ > limit && order_.size() > 1) {
       const auto it = map_.find(order_.front());
-      total_ -= it->second.plan->steps.size() + 1;
+      bytes_ -= it->second.bytes;
       map_.erase(it);
       order_.pop_front();
     }
   }
-  void clear() { map_.clear(), order_.clear(), total_ = 0; }
+  void clear() { map_.clear(), order_.clear(), bytes_ = 0; }
+  size_t bytes() const { return bytes_; }
+  size_t size() const { return order_.size(); }
 
  private:
-  static constexpr size_t kMaxSteps = 200000;
   struct Entry {
     std::shared_ptr<const Plan> plan;
+    size_t bytes;
     std::list<PlanKey>::iterator where;
   };
   std::unordered_map<PlanKey, Entry, PlanKeyHash> map_;
   std::list<PlanKey> order_;
-  size_t total_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace yuloh

@@ -92,12 +92,14 @@ void accumulate_backward(const BackwardRequest& r);
 
 struct Flags {
   bool fusion = true, eager = false, library = true, donate = true, rules = true;
+  int64_t plan_cache_bytes = int64_t{512} << 20;  // what plans may keep: least recently used ones go
   int64_t pending_bytes_limit = 0;  // 0: the machine's memory (bytes counted before fusion)
 };
 Flags& flags();
 
 struct RunStats {
   uint64_t plans = 0, hits = 0, flushes = 0, kernels = 0, nodes = 0;
+  uint64_t kept_plans = 0, kept_bytes = 0;  // what the plan cache holds now
   double compile_seconds = 0, lookup_seconds = 0, run_seconds = 0;
 };
 RunStats& run_stats();
