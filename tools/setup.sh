@@ -12,6 +12,7 @@ ls /usr/lib/*/libgomp.so.1 >/dev/null 2>&1 || need+=(libgomp1)
 [ -e /usr/include/gtest/gtest.h ] || need+=(libgtest-dev)
 [ -e /usr/include/nlohmann/json.hpp ] || need+=(nlohmann-json3-dev)
 want=()   # nice to have: tests and pictures go without them, saying so
+[ -e /usr/include/jpeglib.h ] || want+=(libjpeg62-turbo-dev)   # headers: the loader's threads decode JPEG with libjpeg-turbo
 command -v ccache >/dev/null || want+=(ccache)
 command -v chromium >/dev/null || want+=(chromium chromium-driver)
 fc-list 2>/dev/null | grep -qi "wqy\|noto.*cjk" || want+=(fonts-wqy-microhei)

@@ -18,6 +18,7 @@ namespace nb = nanobind;
 
 namespace yuloh::py {
 void bind_profile(nb::module_& m);  // profile.cpp
+void bind_loader(nb::module_& m);  // loader.cpp
 namespace {
 
 struct DTypeObject {
@@ -272,6 +273,7 @@ void bind_modes(nb::module_& m) {
     else if (name == "donate") f.donate = b;
     else if (name == "rules") f.rules = b;
     else if (name == "plan_cache_bytes") f.plan_cache_bytes = nb::cast<int64_t>(v);
+    else if (name == "native_loader") f.native_loader = b;
     else if (name == "pending_bytes_limit") f.pending_bytes_limit = nb::cast<int64_t>(v);
     else return false;
     return true;
@@ -284,6 +286,7 @@ void bind_modes(nb::module_& m) {
     if (name == "donate") return nb::cast(f.donate);
     if (name == "rules") return nb::cast(f.rules);
     if (name == "plan_cache_bytes") return nb::cast(f.plan_cache_bytes);
+    if (name == "native_loader") return nb::cast(f.native_loader);
     if (name == "pending_bytes_limit") return nb::cast(f.pending_bytes_limit);
     return nb::none();
   });
@@ -340,6 +343,7 @@ NB_MODULE(_core, m) {
   bind_stats(m);
   bind_formats(m);
   bind_profile(m);
+  bind_loader(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

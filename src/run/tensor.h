@@ -93,6 +93,7 @@ void accumulate_backward(const BackwardRequest& r);
 struct Flags {
   bool fusion = true, eager = false, library = true, donate = true, rules = true;
   int64_t plan_cache_bytes = int64_t{512} << 20;  // what plans may keep: least recently used ones go
+  bool native_loader = true;  // DataLoader may use src/data; false: the Python path
   int64_t pending_bytes_limit = 0;  // 0: the machine's memory (bytes counted before fusion)
 };
 Flags& flags();

@@ -96,6 +96,18 @@ def finish_tensor(array: Any) -> Any:
 _to_tensor = None
 
 
+def core() -> Any:
+    """The extension module."""
+    import yuloh
+
+    return yuloh._core
+
+
+def native_flag() -> bool:
+    """Whether ``FLAGS_native_loader`` allows the thread path."""
+    return bool(core().get_flag("native_loader"))
+
+
 def tensor_from(array: np.ndarray) -> Any:
     """A Tensor holding a copy of `array`, stop_gradient True."""
     global _to_tensor

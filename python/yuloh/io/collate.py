@@ -58,17 +58,21 @@ def default_convert_fn(sample: Any) -> Any:
     return sample
 
 
+def shape_error(first: tuple, got: Any, position: int) -> ValueError:
+    return ValueError(
+        f"default_collate_fn: samples differ in shape, got {first} for the first and {got} for "
+        f"sample {position} of the batch; expected equal shapes. Hint: resize or pad, or give DataLoader "
+        "a collate_fn."
+    )
+
+
 def _stack(batch: Sequence) -> np.ndarray:
     first = batch[0]
     dtype = first.dtype
     for i, item in enumerate(batch):
         if not isinstance(item, np.ndarray) or item.shape != first.shape:
             got = item.shape if isinstance(item, np.ndarray) else type(item).__name__
-            raise ValueError(
-                f"default_collate_fn: samples differ in shape, got {first.shape} for the first and {got} for "
-                f"sample {i} of the batch; expected equal shapes. Hint: resize or pad, or give DataLoader "
-                "a collate_fn."
-            )
+            raise shape_error(first.shape, got, i)
         if item.dtype != dtype:
             dtype = np.result_type(dtype, item.dtype)
     out = new_array((len(batch), *first.shape), dtype)

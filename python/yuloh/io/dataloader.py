@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Callable, Iterator
 
-from . import _runtime, collate, worker
+from . import _runtime, collate, native, worker
 from .dataset import IterableDataset, NoLengthError
 from .sampler import BatchSampler
 
@@ -115,6 +115,9 @@ class DataLoader:
         return len(self.batch_sampler) if self.batch_sampler is not None else len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
+        native_iterator = native.iterator_for(self)
+        if native_iterator is not None:
+            return native_iterator
         if self.num_workers == 0:
             return _SingleIterator(self)
         from .workers import WorkerIterator
@@ -176,16 +179,22 @@ class _SingleIterator:
     def __next__(self) -> Any:
         _runtime.cut_point()
         indices = next(self._work)
-        try:
-            batch = self._fetcher.fetch(indices, _no_note)
-        except worker.FetchError as e:
-            raise _with_note(e.cause, f"DataLoader: raised while reading {e.sample}.") from e.cause.__cause__
+        batch = fetch_here(self._fetcher, indices)
         if batch is worker.ENDED:
             self._work = iter(())
             raise StopIteration
-        return collate.to_tensors(batch)
+        return batch
 
     next = __next__
+
+
+def fetch_here(fetcher: Any, indices: Any) -> Any:
+    """One batch read in this process, as the user gets it."""
+    try:
+        batch = fetcher.fetch(indices, _no_note)
+    except worker.FetchError as e:
+        raise _with_note(e.cause, f"DataLoader: raised while reading {e.sample}.") from e.cause.__cause__
+    return batch if batch is worker.ENDED else collate.to_tensors(batch)
 
 
 def _with_note(error: BaseException, note: str) -> BaseException:

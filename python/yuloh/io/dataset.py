@@ -13,7 +13,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from . import _runtime, collate
+from . import _runtime, collate, native
 
 
 class Dataset:
@@ -212,6 +212,12 @@ class Subset(Dataset):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def _native_source_(self) -> Any:
+        hook = getattr(self.dataset, "_native_source_", None)
+        if hook is None or type(self).__getitem__ is not Subset.__getitem__:
+            return None
+        return native.mapped(hook(), self.indices, len(self.dataset))
 
     @property
     def _host_samples_(self) -> bool:

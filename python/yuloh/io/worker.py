@@ -104,6 +104,12 @@ class IterableFetcher:
             raise FetchError(e, f"collate before sample {self.count} of the stream") from e
 
 
+def seeds_of(base_seed: int, worker_id: int) -> tuple:
+    """(words for NumPy's stream, seed of ``random`` and the core's stream) of a worker in one epoch."""
+    words = np.random.SeedSequence([base_seed & 0xFFFFFFFF, base_seed >> 32, worker_id]).generate_state(8, np.uint32)
+    return words[:4], (int(words[4]) << 31) ^ int(words[5])
+
+
 def make_fetcher(dataset: Any, auto_collate: bool, collate_fn: Callable, drop_last: bool) -> Any:
     if isinstance(dataset, IterableDataset):
         return IterableFetcher(dataset, auto_collate, collate_fn, drop_last)
@@ -276,10 +282,8 @@ class _Loop:
 
     def begin_epoch(self, base_seed: int) -> None:
         spec = self.spec
-        seeds = np.random.SeedSequence([base_seed & 0xFFFFFFFF, base_seed >> 32, self.id])
-        words = seeds.generate_state(8, np.uint32)
-        np.random.seed(words[:4])
-        own_seed = (int(words[4]) << 31) ^ int(words[5])
+        words, own_seed = seeds_of(base_seed, self.id)
+        np.random.seed(words)
         random.seed(own_seed)
         _runtime.seed_core(own_seed)
         _runtime.enter_worker(_runtime.WorkerInfo(self.id, spec.num_workers, spec.dataset, own_seed))

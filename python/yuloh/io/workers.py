@@ -398,11 +398,18 @@ def _rebuild(message: tuple, worker_id: int, batch: int) -> BaseException:
         error = RuntimeError(f"{name} in a data worker: {text.strip().splitlines()[-1]}\n{context}\n{text}")
     elif isinstance(error, StopIteration):
         error = RuntimeError(f"StopIteration out of the data set's code.\n{context}\n{text}")
-    elif _is_plain_text(error):
-        error.args = (_RawText(f"{error.args[0]}\n{context}\n{text}"),)
-    elif hasattr(error, "add_note"):
-        error.add_note(f"{context}\n{text}")
+    else:
+        add_context(error, f"{context}\n{text}")
     error.__cause__ = cause
+    return error
+
+
+def add_context(error: BaseException, text: str) -> BaseException:
+    """`error` with `text` as further lines of its message, as a note where its arguments are more than a text."""
+    if _is_plain_text(error):
+        error.args = (_RawText(f"{error.args[0]}\n{text}"),)
+    elif hasattr(error, "add_note"):
+        error.add_note(text)
     return error
 
 

@@ -25,6 +25,8 @@ class ImageArrayDataset(Dataset):
         self.dtype = _default_dtype()
         self._plan: Any = None
         self._plan_for: Any = self  # a transform that no one can have set
+        self._source: Any = None
+        self._source_for: Any = self
 
     def _set_arrays(self, images: np.ndarray, labels: np.ndarray) -> None:
         self._images = images
@@ -75,6 +77,21 @@ class ImageArrayDataset(Dataset):
             self._plan = plan_for(self.transform)
             self._plan_for = self.transform
         return self._plan
+
+    def _native_source_(self) -> Any:
+        """For the loader's thread path (io/native.py); None where only Python gives the right samples."""
+        plain = all(
+            getattr(type(self), name) is getattr(ImageArrayDataset, name)
+            for name in ("__getitem__", "_hwc", "_label", "_transformed")
+        )
+        if not plain or self.transform is None or self.backend != "pil":
+            return None
+        if self._source_for is not self.transform:
+            from ._native import array_source
+
+            self._source = array_source(self._images, self._targets, self.transform)
+            self._source_for = self.transform
+        return self._source
 
     def _fetch_batch_(self, indices: Any) -> "list | None":
         """[images, labels] of a batch, made at once; None where only the sample-by-sample way is right."""

@@ -9,6 +9,7 @@ import os
 from typing import Any, Callable, Sequence
 
 from ...io import Dataset
+from ._native import folder_source
 from ..image import get_image_backend, image_load, load_rgb
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -18,6 +19,10 @@ def default_loader(path: str) -> Any:
     """An RGB PIL image, or what the image backend gives."""
     backend = get_image_backend()
     return load_rgb(path) if backend == "pil" else image_load(path, backend)
+
+
+def _plain(loader: Any) -> bool:
+    return loader is default_loader and get_image_backend() == "pil"
 
 
 def has_valid_extension(filename: str, extensions: Sequence[str]) -> bool:
@@ -93,6 +98,15 @@ class DatasetFolder(Dataset):
             raise RuntimeError(f"DatasetFolder: found no folder below {root}; expected one per class.")
         return classes, {name: i for i, name in enumerate(classes)}
 
+    def _native_source_(self) -> Any:
+        """For the loader's thread path (io/native.py); None where only Python gives the right samples."""
+        if type(self).__getitem__ is not DatasetFolder.__getitem__ or not _plain(self.loader):
+            return None
+        samples = self.samples
+        return folder_source(
+            samples, self.transform, lambda i: samples[i][0], lambda order: [samples[i][1] for i in order]
+        )
+
     def __getitem__(self, index: int) -> tuple:
         path, target = self.samples[index]
         sample = self.loader(path)
@@ -127,6 +141,12 @@ class ImageFolder(Dataset):
                 f"{', '.join(self.extensions)}."
             )
         self.loader = default_loader if loader is None else loader
+
+    def _native_source_(self) -> Any:
+        """As DatasetFolder's."""
+        if type(self).__getitem__ is not ImageFolder.__getitem__ or not _plain(self.loader):
+            return None
+        return folder_source(self.samples, self.transform, self.samples.__getitem__, None)
 
     def __getitem__(self, index: int) -> list:
         sample = self.loader(self.samples[index])

@@ -19,14 +19,14 @@ from . import transforms as T
 _ARRAY_SAFE = (T.RandomHorizontalFlip, T.RandomVerticalFlip, T.RandomCrop, T.CenterCrop)
 
 
-def plan_for(transform: Any) -> "BatchPlan | None":
-    """A plan if `transform` is built-in and gives for an HWC array what it gives for a PIL image, else
-    None.
+def plan_for(transform: Any, movers: tuple = _ARRAY_SAFE) -> "BatchPlan | None":
+    """A plan if `transform` is built-in and moves pixels by `movers` only (by default those that give for an HWC
+    array what they give for a PIL image), else None.
     """
     steps = list(transform.transforms) if type(transform) is T.Compose else [transform]
     if not steps or any(not T.is_builtin(s) or list(s.keys) != ["image"] for s in steps):
         return None
-    plan = BatchPlan()
+    plan = BatchPlan(movers)
     for step in steps:
         if not plan.add(step):
             return None
@@ -36,7 +36,8 @@ def plan_for(transform: Any) -> "BatchPlan | None":
 class BatchPlan:
     """Steps that move (flip, crop), then at most one change of layout or scale, then normalisations."""
 
-    def __init__(self) -> None:
+    def __init__(self, movers: tuple) -> None:
+        self.movers = movers
         self.moves: list = []  # on uint8 images
         self.scale = False  # to 0..1 float32
         self.layout = ""  # "", or "CHW" once it is an array in that order
@@ -47,7 +48,7 @@ class BatchPlan:
 
     def add(self, step: Any) -> bool:
         """Take `step` over; False when this plan cannot."""
-        if type(step) in _ARRAY_SAFE and not self.ends_as_array:
+        if type(step) in self.movers and not self.ends_as_array:
             return self._add_move(step)
         if type(step) is T.ToTensor and not self.ends_as_array and step.data_format == "CHW":
             self.scale = self.ends_as_array = True
@@ -105,15 +106,20 @@ class BatchPlan:
     def _values(self, images: np.ndarray, scale: bool, new_array: Callable) -> np.ndarray:
         """Pixel values through a table of 256 per channel: the same arithmetic, done once per value."""
         channels = images.shape[1]
-        table = self._tables.get((channels, scale))
-        if table is None:
-            table = self._tables[channels, scale] = self._table(channels, scale)
+        table = self.table(channels, scale)
         out = new_array(images.shape, np.dtype(np.float32))
         for c in range(channels):
             out[:, c] = table[c].take(images[:, c])
         return out
 
-    def _table(self, channels: int, scale: bool) -> np.ndarray:
+    def table(self, channels: int, scale: bool) -> np.ndarray:
+        """float32 [channels, 256]: what becomes of each pixel value."""
+        table = self._tables.get((channels, scale))
+        if table is None:
+            table = self._tables[channels, scale] = self._make_table(channels, scale)
+        return table
+
+    def _make_table(self, channels: int, scale: bool) -> np.ndarray:
         table = np.tile(np.arange(256, dtype=np.float32), (channels, 1))
         if scale:
             table /= np.float32(255)

@@ -111,13 +111,9 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
     if not (isinstance(size, int) or (isinstance(size, (list, tuple)) and len(size) == 2)):
         raise TypeError(f"resize: size is {size!r}; expected an int or (height, width).")
     width, height = size_of(img, "resize")
-    if isinstance(size, int):
-        if min(width, height) == size:
-            return img
-        new_w = size if width <= height else int(size * width / height)
-        new_h = int(size * height / width) if width <= height else size
-    else:
-        new_h, new_w = int(size[0]), int(size[1])
+    new_h, new_w = resized(height, width, size)
+    if isinstance(size, int) and min(width, height) == size:
+        return img
     if kind(img, "resize") == "pil":
         return img.resize((new_w, new_h), _sampler(interpolation, "resize"))
     if interpolation not in ("nearest", "bilinear", "bicubic"):
@@ -131,6 +127,17 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
         return _like(out, array)
 
     return on_planes(img, "resize", work)
+
+
+def resized(height: int, width: int, size: Any) -> tuple:
+    """(height, width) after resize(size)."""
+    if not isinstance(size, int):
+        return int(size[0]), int(size[1])
+    if min(width, height) == size:
+        return height, width
+    if width <= height:
+        return int(size * height / width), size
+    return size, int(size * width / height)
 
 
 def _like(values: np.ndarray, array: np.ndarray) -> np.ndarray:
@@ -186,10 +193,19 @@ def _pad_planes(array: np.ndarray, sides: tuple, fill: Any, mode: str) -> np.nda
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The rectangle whose upper left corner is (top, left)."""
+    """The rectangle whose upper left corner is (top, left); what lies outside the image is 0."""
     if kind(img, "crop") == "pil":
         return img.crop((left, top, left + width, top + height))
-    return on_planes(img, "crop", lambda a: a[..., top : top + height, left : left + width])
+    image_w, image_h = size_of(img, "crop")
+    sides = (max(0, -left), max(0, -top), max(0, left + width - image_w), max(0, top + height - image_h))
+
+    def work(array: np.ndarray) -> np.ndarray:
+        if any(sides):
+            array = _pad_planes(array, sides, 0, "constant")
+        y, x = top + sides[1], left + sides[0]
+        return array[..., y : y + height, x : x + width]
+
+    return on_planes(img, "crop", work)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
@@ -198,9 +214,12 @@ def center_crop(img: Any, output_size: Any) -> Any:
         output_size = (int(output_size), int(output_size))
     height, width = output_size
     image_w, image_h = size_of(img, "center_crop")
-    top = int(round((image_h - height) / 2.0))
-    left = int(round((image_w - width) / 2.0))
-    return crop(img, top, left, height, width)
+    return crop(img, *centred(image_h, image_w, height, width), height, width)
+
+
+def centred(image_h: int, image_w: int, height: int, width: int) -> tuple:
+    """(top, left) of the middle rectangle."""
+    return int(round((image_h - height) / 2.0)), int(round((image_w - width) / 2.0))
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:

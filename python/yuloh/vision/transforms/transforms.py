@@ -172,16 +172,19 @@ class RandomResizedCrop(BaseTransform):
         self.interpolation = interpolation
 
     def _get_params(self, inputs: tuple) -> tuple:
-        width, height = size_of(inputs[0], "RandomResizedCrop")
+        return self._draw(*size_of(inputs[0], "RandomResizedCrop"), random, np.random)
+
+    def _draw(self, width: int, height: int, rng: Any, np_rng: Any) -> tuple:
+        """(top, left, height, width) of the rectangle; `rng`, `np_rng`: where draws come from."""
         area = width * height
         for _ in range(10):
-            target = np.random.uniform(*self.scale) * area
+            target = np_rng.uniform(*self.scale) * area
             low, high = (math.log(r) for r in self.ratio)
-            ratio = math.exp(np.random.uniform(low, high))
+            ratio = math.exp(np_rng.uniform(low, high))
             w, h = int(round(math.sqrt(target * ratio))), int(round(math.sqrt(target / ratio)))
             if 0 < w <= width and 0 < h <= height:
-                i = random.randint(0, height - h)
-                return i, random.randint(0, width - w), h, w
+                i = rng.randint(0, height - h)
+                return i, rng.randint(0, width - w), h, w
         whole = width / height
         if whole < min(self.ratio):
             w, h = width, int(round(width / min(self.ratio)))

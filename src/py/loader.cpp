@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The binding of src/data: one class, fed by python/yuloh/io/native.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include "data/jpeg.h"
+#include "data/loader.h"
+#include "py/py_tensor.h"
+
+namespace nb = nanobind;
+
+namespace yuloh::py {
+namespace {
+
+using data::Batch;
+using Bytes = nb::ndarray<const uint8_t, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Moves = nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+struct Ticket {
+  std::shared_ptr<Batch> batch;
+  TensorType type;
+};
+
+// Keeps the arrays that the threads read alive until the threads have ended. A forked child has none of the threads: it
+// may neither join nor wait for them.
+class PyLoader {
+ public:
+  PyLoader(nb::object images, nb::object table, int threads) : keep_(images), pid_(getpid()) {
+    data::Source source;
+    if (!images.is_none()) {
+      const auto a = nb::cast<Bytes>(images);
+      if (a.ndim() != 4) value_error("BatchLoader: images have ", a.ndim(), " axes; expected [N, C, H, W].");
+      source = {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int>(a.shape(1)), static_cast<int>(a.shape(2)),
+                static_cast<int>(a.shape(3))};
+    }
+    std::vector<float> values;
+    if (!table.is_none()) {
+      const auto t = nb::cast<Floats>(table);
+      if (t.shape(0) != static_cast<size_t>(source.channels) || t.shape(1) != 256)
+        value_error("BatchLoader: table has shape [", t.shape(0), ", ", t.shape(1), "]; expected [", source.channels, ", 256].");
+      values.assign(t.data(), t.data() + t.size());
+    }
+    loader_ = std::make_unique<data::Loader>(source, std::move(values), threads);
+  }
+  ~PyLoader() {
+    if (getpid() != pid_) (void)loader_.release();
+  }
+  void stop() {
+    if (getpid() == pid_) loader_->stop();
+  }
+
+  Ticket submit(nb::object rows, nb::object paths, nb::object moves, int height, int width) {
+    check_process();
+    const data::Source& s = loader_->source();
+    auto b = std::make_shared<Batch>();
+    if (s.images) {
+      const auto r = nb::cast<Rows>(rows);
+      b->rows.assign(r.data(), r.data() + r.size());
+      for (int64_t i : b->rows)
+        if (i < 0 || i >= s.count) fail(ErrorKind::kIndex, "BatchLoader: row ", i, " of ", s.count, ".");
+    } else {
+      b->paths = nb::cast<std::vector<std::string>>(paths);
+    }
+    const size_t n = s.images ? b->rows.size() : b->paths.size();
+    b->failed.assign(n, 0), b->height = height, b->width = width;
+    if (!moves.is_none()) {
+      const auto m = nb::cast<Moves>(moves);
+      if (m.shape(0) != n || m.shape(2) != 5) value_error("BatchLoader: moves must have shape [N, M, 5].");
+      b->moves_each = static_cast<int>(m.shape(1));
+      for (size_t i = 0; i < n * m.shape(1); ++i) {
+        const int32_t* p = m.data() + i * 5;
+        const auto kind = static_cast<data::MoveKind>(p[0]);
+        const bool crop = kind == data::MoveKind::kCrop, resize = kind == data::MoveKind::kResize;
+        if (p[0] < 0 || p[0] > 4 || (crop && (p[3] <= 0 || p[4] <= 0)) ||
+            (resize && (p[1] <= 0 || p[2] <= 0 || p[3] < 2 || p[3] > 3)))
+          value_error("BatchLoader: move ", p[0], " (", p[1], ", ", p[2], ", ", p[3], ", ", p[4], ") is none.");
+        b->moves.push_back({kind, p[1], p[2], p[3], p[4]});
+      }
+    }
+    if (s.images && b->moves_each == 0 && (height != s.height || width != s.width))
+      value_error("BatchLoader: without moves the size stays.");
+    TensorType t;
+    t.dtype = loader_->dtype();
+    for (int64_t e : {static_cast<int64_t>(n), static_cast<int64_t>(s.channels), static_cast<int64_t>(height), static_cast<int64_t>(width)})
+      t.shape.push_back(e);
+    b->out = allocate_buffer(t);
+    {
+      nb::gil_scoped_release free;
+      loader_->submit(b);
+    }
+    return {std::move(b), t};
+  }
+
+  // Positions of the batch that could not be read here.
+  std::vector<int64_t> wait(Ticket& t) {
+    check_process();
+    for (bool done = false; !done;) {
+      {
+        nb::gil_scoped_release free;
+        done = loader_->wait(*t.batch, 0.1);
+      }
+      if (!done && PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    std::vector<int64_t> failed;
+    for (int64_t i = 0; i < t.batch->size(); ++i)
+      if (t.batch->failed[i]) failed.push_back(i);
+    return failed;
+  }
+
+  bool give(Ticket& t, int64_t i, const Bytes& pixels) {
+    const int64_t channels = pixels.ndim() == 3 ? pixels.shape(2) : 1;
+    if (i < 0 || i >= t.batch->size() || pixels.ndim() < 2 || pixels.ndim() > 3 || (channels != 1 && channels != 3))
+      value_error("BatchLoader: pixels must have shape [H, W] or [H, W, 3].");
+    loader_->give(*t.batch, i, pixels.data(), static_cast<int>(pixels.shape(0)), static_cast<int>(pixels.shape(1)),
+                  static_cast<int>(channels));
+    return !t.batch->failed[i];
+  }
+
+  nb::object take(Ticket& t) {
+    for (uint8_t f : t.batch->failed)
+      if (f) value_error("BatchLoader: the batch is not whole.");
+    return nb::steal(wrap(make_ref<Tensor>(make_data(t.type, std::move(t.batch->out)))));
+  }
+
+ private:
+  void check_process() const {
+    if (getpid() != pid_)
+      fail(ErrorKind::kRuntime, "DataLoader: this iterator's threads belong to the process that made it, pid ", pid_,
+           "; expected use there. Hint: iterate over the loader anew in the child.");
+  }
+
+  nb::object keep_;  // before loader_: let go after the threads have ended
+  pid_t pid_;
+  std::unique_ptr<data::Loader> loader_;
+};
+
+template <class F>
+auto translated(F f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    set_python_error(e);
+    throw nb::python_error();
+  }
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& m) {
+  nb::class_<Ticket>(m, "BatchTicket", "A batch on its way.");
+  nb::class_<PyLoader>(m, "BatchLoader", "Threads that make batches of images (see src/data/loader.h).")
+      .def("__init__", [](PyLoader* self, nb::object images, nb::object table, int threads) {
+        translated([&] { return new (self) PyLoader(images, table, threads); });
+      }, nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
+      .def("submit", [](PyLoader& l, nb::object rows, nb::object paths, nb::object moves, int height, int width) {
+        return translated([&] { return l.submit(rows, paths, moves, height, width); });
+      }, nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(), nb::arg("height"), nb::arg("width"))
+      .def("wait", [](PyLoader& l, Ticket& t) { return translated([&] { return l.wait(t); }); })
+      .def("give", [](PyLoader& l, Ticket& t, int64_t i, const Bytes& p) { return translated([&] { return l.give(t, i, p); }); })
+      .def("take", [](PyLoader& l, Ticket& t) { return translated([&] { return l.take(t); }); })
+      .def("stop", &PyLoader::stop);
+  m.def("load_jpeg_library", &data::load_jpeg_library, "Loads the first usable libjpeg-turbo of a list; its name, or ''.");
+  m.def("jpeg_sizes", [](const std::vector<std::string>& paths) {
+    std::vector<data::JpegSize> sizes;
+    {
+      nb::gil_scoped_release free;
+      for (const std::string& p : paths) sizes.push_back(data::jpeg_size(p));
+    }
+    nb::list r;
+    for (const data::JpegSize& s : sizes) r.append(nb::make_tuple(s.height, s.width));
+    return r;
+  }, "[(height, width)] of the JPEG files that the loader's threads can decode, by their headers; (0, 0) for others.");
+}
+
+}  // namespace yuloh::py
