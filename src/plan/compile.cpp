@@ -170,7 +170,7 @@ void PlanBuilder::layout_library(Node& n) {
 
 void PlanBuilder::make_units() {
   FuseContext ctx = fuse_context();
-  ctx.explain = options_.explain ? &plan_->explain : nullptr;
+  ctx.explain = options_.explain_fusion ? &plan_->explain : nullptr;
   std::vector<TileGroup> groups = fuse(order_, ctx);
   std::vector<int> unit_of(order_.size(), -1);
   for (TileGroup& g : groups) {

@@ -24,7 +24,8 @@ struct PlanOptions {
   bool library = true;   // library candidates; off: reference kernels only
   bool donate = true;
   bool rules = true;     // rewrite rules and CSE
-  bool explain = false;  // keep fusion and candidate decisions in Plan::explain
+  bool explain = false;  // keep candidate decisions in Plan::explain and in the steps
+  bool explain_fusion = false;  // ... and what fused with what
 };
 
 // Where a kernel argument lives.

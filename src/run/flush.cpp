@@ -383,7 +383,9 @@ class Flush {
     copy.clear();
     PlanOptions o;
     o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
-    o.explain = getenv("YULOH_EXPLAIN") != nullptr || profile::on();
+    const char* env = getenv("YULOH_EXPLAIN");
+    o.explain = env || profile::on();
+    o.explain_fusion = env && std::string_view(env).find("fusion") != std::string_view::npos;
     auto plan = compile_plan(g, std::move(inputs), o);
     explain(*plan);
     return plan;

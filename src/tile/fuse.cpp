@@ -14,8 +14,6 @@
 
 namespace yuloh {
 namespace {
-constexpr int kMaxSureOutputs = 8;  // with GroupState::kMaxInputs: at most 24 memory operands
-
 class Fuser {
  public:
   Fuser(const std::vector<Node*>& order, const FuseContext& ctx) : order_(order), ctx_(ctx) {
@@ -110,14 +108,8 @@ class Fuser {
 
   bool join(int unit, int i) {
     Unit& u = units_[unit];
-    const char* why = "too many stored results";
-    if (u.sure_outputs + surely_stored(i) <= kMaxSureOutputs && u.state.add(order_[i], ctx_, &why))
-      return true;
-    explain(u.state.members.back().node, order_[i], why);
-    return false;
-  }
-  void explain(const Node* a, const Node* b, const char* why) {
-    if (ctx_.explain) ctx_.explain->push_back(cat(op_name(*a), " | ", op_name(*b), ": ", why));
+    const char* why = "";
+    return u.sure_outputs + surely_stored(i) <= GroupState::kMaxSureOutputs && u.state.add(order_[i], ctx_, &why);
   }
 
   // A group whose first reader is a group may run as late as that reader: join the two if one nest serves
@@ -146,8 +138,8 @@ class Fuser {
   }
   void merge(int a, int b) {
     Unit &from = units_[a], &to = units_[b];
-    const char* why = "the iteration domains differ";
-    if (from.sure_outputs + to.sure_outputs > kMaxSureOutputs || !(from.state.domain == to.state.domain))
+    const char* why = "";
+    if (from.sure_outputs + to.sure_outputs > GroupState::kMaxSureOutputs || !(from.state.domain == to.state.domain))
       return;
     std::vector<Node*> nodes;
     for (const auto& m : from.state.members) nodes.push_back(m.node);
@@ -155,8 +147,7 @@ class Fuser {
     std::sort(nodes.begin(), nodes.end(), [&](Node* x, Node* y) { return at(x) < at(y); });
     GroupState joined;
     for (Node* n : nodes)
-      if (!joined.add(n, ctx_, &why))
-        return explain(from.state.members.back().node, to.state.members[0].node, why);
+      if (!joined.add(n, ctx_, &why)) return;
     for (const auto& m : from.state.members) unit_of_[at(m.node)] = b;
     to.state = std::move(joined);
     to.sure_outputs += from.sure_outputs;
@@ -204,7 +195,9 @@ bool is_tile_node(const Node& n) {
 bool is_tile_constant(const Node& n) { return n.inputs.empty() && is_tile_node(n); }
 
 std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx) {
-  return Fuser(order, ctx).run();
+  std::vector<TileGroup> groups = Fuser(order, ctx).run();
+  if (ctx.explain) explain_fusion(order, groups, ctx);
+  return groups;
 }
 
 }  // namespace yuloh

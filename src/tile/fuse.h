@@ -28,12 +28,14 @@ struct FuseContext {
   std::function<bool(const Value&)>
       needed_outside;  // graph outputs (consumers inside the graph are seen by fuse itself)
   std::function<const Ints&(const Value&)> strides;  // layout of every value, assigned before fusion
-  std::vector<std::string>* explain = nullptr;       // why two neighbours did not fuse
+  std::vector<std::string>* explain = nullptr;       // what fused, and why neighbours did not
 };
 
 // Partitions the tile nodes of `order` into convex groups (no path leaves a group and comes back). `order` is
 // the whole topological order; the result lists groups of tile nodes only.
 std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx);
+// Lines of YULOH_EXPLAIN=fusion, for groups made from `order` (whose `slot` still is the index).
+void explain_fusion(const std::vector<Node*>& order, const std::vector<TileGroup>& groups, const FuseContext& ctx);
 // The loop nest of one group. Results are bit-equal to running its nodes one by one (elementwise), reductions
 // use the same fixed tree fused or not.
 TileProgram lower(const TileGroup& group, const FuseContext& ctx);

@@ -11,6 +11,7 @@ namespace yuloh {
 struct GroupState {
   static constexpr size_t kMaxNodes = 64;
   static constexpr size_t kMaxInputs = 16;
+  static constexpr int kMaxSureOutputs = 8;  // with kMaxInputs: at most 24 memory operands
   struct Member {
     Node* node;
     Level level;
