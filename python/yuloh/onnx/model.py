@@ -70,4 +70,4 @@ def _fed(value, dtype):
     held = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
     if dtype in held and array.dtype.name == dtype:
         array = array.astype(held[dtype])
-    return _core.from_buffer(np.ascontiguousarray(array))
+    return _core.from_buffer(np.asarray(array, order="C"))
