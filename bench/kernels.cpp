@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel benchmark: every candidate of matmul and of ResNet-50's convolutions (batch 64, 32x32) on this
-// machine, next to the measured FMA peak. `yuloh_kernel_bench [matmul|conv] [--threads N] [--json]`; best of
-// at least 7 runs each.
+// Kernel benchmark: every candidate of matmul and of the convolutions of ResNet-50 and MobileNetV2 (batch 64, 32x32) on
+// this machine, next to the measured FMA peak. `yuloh_kernel_bench [matmul|conv|depthwise] [--bf16] [--threads N]
+// [--json]`; best of at least 7 runs each.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -152,8 +152,16 @@ void matmuls(Printer& out) {
 }
 
 struct ConvCase {
-  int64_t in, out, kernel, stride, extent, count;
+  int64_t in, out, kernel, stride, extent, count, groups = 1;
 };
+// Depthwise convolutions of MobileNetV2 (what strides make of 32x32).
+std::vector<ConvCase> mobilenet_v2() {
+  std::vector<ConvCase> r;
+  constexpr int64_t kRows[][4] = {{32, 1, 16, 1}, {96, 2, 16, 1}, {144, 1, 8, 1}, {144, 2, 8, 1}, {192, 1, 4, 2},
+                                  {192, 2, 4, 1}, {384, 1, 2, 4}, {576, 1, 2, 2}, {576, 2, 2, 1}, {960, 1, 1, 3}};
+  for (const auto& k : kRows) r.push_back({k[0], k[0], 3, k[1], k[2], k[3], k[0]});
+  return r;
+}
 std::vector<ConvCase> resnet50() {
   std::vector<ConvCase> r{{3, 64, 7, 2, 32, 1}};
   int64_t in = 64, extent = 8;
@@ -170,11 +178,13 @@ std::vector<ConvCase> resnet50() {
   return r;
 }
 
-Value conv_value(const ConvCase& c, int role) {
+Value conv_value(const ConvCase& c, int role, DType t) {
   const Ints stride(2, c.stride), padding(4, c.kernel / 2), dilation(2, 1);
-  const Value x = make_input({DType::kFloat32, {64, c.in, c.extent, c.extent}}, 0);
-  const Value w = make_input({DType::kFloat32, {c.out, c.in, c.kernel, c.kernel}}, 1);
-  const Value y = call("conv", {x, w}, {{"stride", stride}, {"padding", padding}, {"dilation", dilation}});
+  const Value x = make_input({t, {64, c.in, c.extent, c.extent}}, 0);
+  const Value w = make_input({t, {c.out, c.in / c.groups, c.kernel, c.kernel}}, 1);
+  const Value y =
+      call("conv", {x, w},
+           {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", c.groups}});
   if (role == 0) return y;
   const Value g = make_input(y.type(), 2);
   if (role == 1)
@@ -182,20 +192,24 @@ Value conv_value(const ConvCase& c, int role) {
                 {{"input_size", Ints(2, c.extent)},
                  {"stride", stride},
                  {"padding", padding},
-                 {"dilation", dilation}});
-  return call(
-      "conv_grad_weight", {x, g},
-      {{"kernel_size", Ints(2, c.kernel)}, {"stride", stride}, {"padding", padding}, {"dilation", dilation}});
+                 {"dilation", dilation},
+                 {"groups", c.groups}});
+  return call("conv_grad_weight", {x, g},
+              {{"kernel_size", Ints(2, c.kernel)},
+               {"stride", stride},
+               {"padding", padding},
+               {"dilation", dilation},
+               {"groups", c.groups}});
 }
 
-void convs(Printer& out) {
+void convs(Printer& out, const std::vector<ConvCase>& cases, DType t) {
   double chosen = 0, library = 0;
-  for (const ConvCase& c : resnet50())
+  for (const ConvCase& c : cases)
     for (int role = 0; role < 3; ++role) {
       if (role == 1 && c.in == 3) continue;
       const int64_t o = (c.extent - 1) / c.stride + 1;
-      const double flops = 2.0 * 64 * static_cast<double>(c.out * c.in * c.kernel * c.kernel * o * o);
-      const auto all = measure(conv_value(c, role));
+      const double flops = 2.0 * 64 * static_cast<double>(c.out * c.in / c.groups * c.kernel * c.kernel * o * o);
+      const auto all = measure(conv_value(c, role, t));
       constexpr const char* kRoles[] = {"conv", "conv_grad_input", "conv_grad_weight"};
       out.row(cat(kRoles[role], " ", c.in, ">", c.out, " k", c.kernel, " s", c.stride, " ", c.extent, "x",
                   c.extent, " (", c.count, " of them)"),
@@ -214,9 +228,12 @@ void convs(Printer& out) {
 int main(int argc, char** argv) {
   std::string what = "all";
   bool json = false;
+  DType dtype = DType::kFloat32;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--json"))
       json = true;
+    else if (!std::strcmp(argv[i], "--bf16"))
+      dtype = DType::kBFloat16;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else
@@ -231,7 +248,8 @@ int main(int argc, char** argv) {
     std::printf("%s, %d threads, measured FMA peak %.0f GFLOP/s\n", cpu_summary().c_str(), num_threads(),
                 peak * 1e-9);
   Printer out{json, peak};
-  if (what != "conv") matmuls(out);
-  if (what != "matmul") convs(out);
+  if (what == "all" || what == "matmul") matmuls(out);
+  if (what == "all" || what == "conv") convs(out, resnet50(), dtype);
+  if (what == "all" || what == "depthwise") convs(out, mobilenet_v2(), dtype);
   if (json) std::printf("]}\n");
 }

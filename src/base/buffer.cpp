@@ -22,8 +22,8 @@ void tell(const void* block, size_t bytes, bool taken) {
 }
 
 // Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
-// two steps nearly everything lies idle and is wanted again at once, so blocks go back to the system only when the total
-// is more than a quarter above the highest use.
+// two steps nearly everything lies idle and is wanted again at once, so blocks are kept, but no more than what was once
+// in use at the same time (and a little): then another plan's sizes push idle blocks out, the largest first.
 class Allocator {
  public:
   // `scratch`: a larger block will do, so that work of changing sizes goes on in the pages it has.
@@ -43,14 +43,13 @@ class Allocator {
       p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;
     } else {
       const size_t use = allocated_ + *rounded;
-      const bool large = *rounded >= (size_t{4} << 20);  // from the start of a page on, else madvise refuses
-      if (use + idle_ > high(use)) trim(use < max_allocated_ ? max_allocated_ - use : 0);
-      if (*rounded > (size_t{1} << 46) || !available(use + idle_, *rounded) || posix_memalign(&p, large ? 4096 : 64, *rounded) != 0)
+      if (use + idle_ > high(use)) trim(use < most_used_ ? most_used_ - use : 0);
+      if (*rounded > (size_t{1} << 46) || !available(use + idle_, *rounded) || !(p = from_system(*rounded)))
         fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
              " in use. Hint: use a smaller batch.");
-      if (large) madvise(p, *rounded, MADV_HUGEPAGE);
     }
     allocated_ += *rounded;
+    most_used_ = std::max(most_used_, allocated_);
     max_allocated_ = std::max(max_allocated_, allocated_);
     max_reserved_ = std::max(max_reserved_, allocated_ + idle_);
     tell(p, *rounded, true);
@@ -62,11 +61,12 @@ class Allocator {
     tell(p, rounded, false);
     free_[rounded].push_back(p);
     idle_ += rounded;
-    if (allocated_ + idle_ > high(allocated_)) trim(max_allocated_ - allocated_);
+    if (allocated_ + idle_ > high(allocated_)) trim(most_used_ - allocated_);
   }
   void trim_all() {
     std::lock_guard lock(mu_);
     trim(0);
+    most_used_ = allocated_;
   }
   MemoryStats stats() {
     std::lock_guard lock(mu_);
@@ -99,14 +99,33 @@ class Allocator {
     }
     return true;
   }
+  // Large blocks come from the system itself: given back, they are gone at once, whatever lies beside them on the heap.
+  static constexpr size_t kLarge = size_t{4} << 20, kHugePage = size_t{2} << 20;
+  static void* from_system(size_t rounded) {
+    void* p = nullptr;
+    if (rounded < kLarge) return posix_memalign(&p, 64, rounded) == 0 ? p : nullptr;
+    const size_t span = rounded + kHugePage;
+    p = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return nullptr;
+    const auto at = reinterpret_cast<uintptr_t>(p), first = (at + kHugePage - 1) / kHugePage * kHugePage;
+    if (first > at) munmap(p, first - at);
+    if (const size_t rest = at + span - first - rounded) munmap(reinterpret_cast<void*>(first + rounded), rest);
+    p = reinterpret_cast<void*>(first);
+    madvise(p, rounded, MADV_HUGEPAGE);
+    return p;
+  }
+  static void to_system(void* p, size_t rounded) {
+    if (rounded < kLarge) std::free(p);
+    else munmap(p, rounded);
+  }
   size_t high(size_t use) const {
-    const size_t most = std::max(max_allocated_, use);
-    return most + most / 4 + (size_t{64} << 20);
+    const size_t most = std::max(most_used_, use);
+    return most + most / 64 + (size_t{4} << 20);
   }
   void trim(size_t target) {  // largest blocks first
     for (auto it = free_.rbegin(); it != free_.rend() && idle_ > target; ++it)
       while (!it->second.empty() && idle_ > target) {
-        std::free(it->second.back());
+        to_system(it->second.back(), it->first);
         it->second.pop_back();
         idle_ -= it->first;
       }
@@ -114,6 +133,7 @@ class Allocator {
   std::mutex mu_;
   std::map<size_t, std::vector<void*>> free_;
   size_t allocated_ = 0, idle_ = 0, max_allocated_ = 0, max_reserved_ = 0, limit_ = 0;
+  size_t most_used_ = 0;  // as max_allocated_, but users cannot reset it
 };
 Allocator& allocator() {
   static Allocator* a = new Allocator;  // never destroyed: buffers may outlive static destruction

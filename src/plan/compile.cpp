@@ -230,7 +230,8 @@ void PlanBuilder::find_donatable(Unit* u) const {
 }
 
 // By position, except for units that overwrite donated state: they wait for every check and for the other readers of
-// that state, and then run at once, so that gradients die while they are in cache.
+// that state, and then run at once, so that gradients die while they are in cache. Single numbers (powers of Adam's
+// betas) cost nothing to hold, while what waits for them may hold much: they go first.
 void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits) {
   using Entry = std::pair<uint64_t, int>;  // (priority, unit): smallest first
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
@@ -241,7 +242,11 @@ void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vect
     checks += u.checks;
     for (int r : u.donatable_in) ++left[r];
   }
-  auto push = [&](int u) { ready.push({units_[u].late ? 0 : units_[u].position + uint64_t{1}, u}); };
+  const auto at_once = [&](const Unit& u) {
+    return u.late || (!u.group.outputs.empty() && std::all_of(u.group.outputs.begin(), u.group.outputs.end(),
+                                                              [](const Value& v) { return numel(v.shape()) == 1; }));
+  };
+  auto push = [&](int u) { ready.push({at_once(units_[u]) ? 0 : units_[u].position + uint64_t{1}, u}); };
   auto must_wait = [&](int u) {
     if (!units_[u].late) return false;
     if (checks) return true;

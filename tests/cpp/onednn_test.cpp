@@ -119,9 +119,14 @@ TEST(ConvNarrow, InputGradientAgreesWithReference) {
 }
 
 TEST(Depthwise, WeightGradientAgreesWithReference) {
-  for (const ConvCase& c : {ConvCase{{3, 70, 9, 8}, {70, 1, 5, 5}, {2, 1}, {2, 2, 1, 2}, {1, 2}, 70},
-                            ConvCase{{4, 16, 1, 1}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16},
-                            ConvCase{{2, 9, 11}, {9, 1, 3}, {1}, {0, 1}, {1}, 9}})
+  for (const ConvCase& c :
+       {ConvCase{{3, 70, 9, 8}, {70, 1, 5, 5}, {2, 1}, {2, 2, 1, 2}, {1, 2}, 70},
+        ConvCase{{4, 16, 1, 1}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16},
+        ConvCase{{40, 96, 2, 2}, {96, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 96},
+        ConvCase{{17, 144, 2, 2}, {144, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 144},
+        ConvCase{{1, 20, 3, 17}, {20, 1, 1, 4}, {1, 3}, {0, 0, 6, 2}, {1, 2}, 20},
+        ConvCase{{2, 9, 11}, {9, 1, 3}, {1}, {0, 1}, {1}, 9},
+        ConvCase{{2, 33, 3, 4, 5}, {33, 1, 2, 3, 2}, {1, 2, 1}, {0, 1, 1, 1, 1, 0}, {1, 1, 2}, 33}})
     for (const DType t : {DType::kFloat32, DType::kBFloat16}) {
       const Value v = conv_of(c, t, 2);
       const std::vector<Ints> strides{channels_last_strides(v.node->inputs[0].shape()),
