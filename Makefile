@@ -10,7 +10,7 @@ JOBS   ?= $(shell nproc)
 WITH   ?=
 ARGS   ?=
 
-.PHONY: bench test setup build cpptest pytest sanitize doctor clean
+.PHONY: bench test setup build cpptest pytest sanitize fuzz doctor clean
 
 bench: build
 	$(BIN)/yuloh bench --main $(foreach c,$(WITH),--with "$(c)") $(ARGS)
@@ -34,6 +34,10 @@ pytest: build
 
 sanitize: setup
 	SANITIZE=address,undefined bash tools/cpptest.sh $(VENV) $(JOBS)
+
+# 60 s each from the corpora in tests/fuzz; SECONDS=600 for longer.
+fuzz:
+	bash tools/fuzz.sh $(or $(SECONDS),60)
 
 doctor: build
 	$(BIN)/yuloh doctor

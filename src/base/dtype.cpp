@@ -61,6 +61,7 @@ DType promote(DType a, DType b) {
   return b;
 }
 
+#ifdef __FLT16_MAX__
 float half_to_float(uint16_t h) {
   _Float16 v;
   std::memcpy(&v, &h, 2);
@@ -72,6 +73,25 @@ uint16_t float_to_half(float f) {
   std::memcpy(&h, &v, 2);
   return h;
 }
+#else  // clang 14 on x86 (fuzz targets)
+float half_to_float(uint16_t h) {
+  const int exponent = h >> 10 & 31, mantissa = h & 1023;
+  const float v = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                 : std::ldexp(static_cast<float>(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+  return h & 0x8000 ? -v : v;
+}
+uint16_t float_to_half(float f) {
+  const auto sign = static_cast<uint16_t>(std::signbit(f) ? 0x8000 : 0);
+  if (std::isnan(f)) return sign | 0x7e00;
+  const float a = std::fabs(f);
+  if (a >= 65520.0f) return sign | 0x7c00;
+  int exponent = 0;
+  std::frexp(a, &exponent);
+  exponent = std::max(exponent - 1, -14);  // of the unit digit; the grid below is exact, nearbyint rounds to even
+  const int q = static_cast<int>(std::nearbyint(std::ldexp(a, 10 - exponent)));
+  return static_cast<uint16_t>(sign | (q < 1024 ? q : ((exponent + 15) << 10) + (q - 1024)));
+}
+#endif
 
 double load_double(const void* p, DType t) {
   switch (t) {
