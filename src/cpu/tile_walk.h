@@ -95,7 +95,10 @@ class Walk {
     const int64_t table = round_up(n_places * sizeof(char*)),
                   bases = round_up(t.operands.size() * sizeof(char*));
     int64_t need = table + bases + code.scratch, columns = 0, all = 0;
-    const int64_t strip = round_up((t.linear_order ? std::max(t.block_cols, t.cols) : t.block_cols) * 8);
+    bool sums_columns = false;  // totals alone need no strips: a long row would make them longer than the data
+    for (const Accumulator& a : t.accumulators) sums_columns = sums_columns || a.columns;
+    const int64_t strip =
+        sums_columns ? round_up((t.linear_order ? std::max(t.block_cols, t.cols) : t.block_cols) * 8) : 0;
     const int64_t levels = n_acc ? levels_for((t.chunk_rows + kColGroup - 1) / kColGroup) : 0;
     if (n_acc)
       columns = n_acc * round_up(sizeof(ColumnState)) + n_acc * (levels + 1) * strip,
