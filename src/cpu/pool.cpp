@@ -236,7 +236,7 @@ class PoolKernel final : public Kernel {
   // The vector kernel where there is one, else the plain loops.
   void choose(bool bf16) {
     fn_ = bf16 ? op_.bf16 : op_.f32;
-    const MaxPoolKernels* k = cpu_isa() == Isa::kAvx512 ? max_pool_avx512()
+    const MaxPoolKernels* k = cpu_isa() == Isa::kAvx512 ? max_pool_avx512(channels_)
                               : cpu_isa() == Isa::kAvx2 ? max_pool_avx2()
                                                         : nullptr;
     if (!k) return;

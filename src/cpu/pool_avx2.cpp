@@ -39,7 +39,7 @@ struct V {
 #include "cpu/pool_kernels.inl"
 }  // namespace
 const MaxPoolKernels* max_pool_avx2() {
-  static const MaxPoolKernels k{{forward<float, false>, nullptr}, {forward<float, true>, nullptr}, {backward<float>, nullptr}};
+  static const MaxPoolKernels k = table<float>();
   return &k;
 }
 }  // namespace yuloh

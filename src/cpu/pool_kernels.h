@@ -31,7 +31,7 @@ struct MaxPoolKernels {  // by element type: f32, bf16; null: none
   PoolFn forward[2], index[2];
   PoolFn backward[2];  // windows that do not overlap: every position is written once
 };
-const MaxPoolKernels* max_pool_avx512();  // null where the compiler does not target it
+const MaxPoolKernels* max_pool_avx512(int64_t channels);  // null where the compiler does not target it
 const MaxPoolKernels* max_pool_avx2();
 
 }  // namespace yuloh

@@ -104,3 +104,8 @@ void backward(const PoolArgs& p) {
   for (const int64_t at : *p.gaps)
     std::memset(static_cast<T*>(p.out) + at * p.channels, 0, sizeof(T) * p.width);
 }
+
+template <class... T>  // float, then uint16_t (bf16) where it has loads and stores
+MaxPoolKernels table() {
+  return {{forward<T, false>...}, {forward<T, true>...}, {backward<T>...}};
+}

@@ -3,6 +3,8 @@
 // differentiation (each gradient is made of the other two), so double backward needs nothing more. A
 // transposed convolution is the input gradient of a convolution. Library kernels: cpu/onednn_conv.cpp; the
 // loops here are the reference. x is N, C, spatial...; weight is O, C / groups, kernel...
+#include "ops/fn.h"
+#include "ops/infer.h"
 #include "ops/window.h"
 
 namespace yuloh {
@@ -278,6 +280,13 @@ Types infer_transpose(const Call& c) {
 
 Values expand_transpose(const Call& c) { return {grad_input(c, c.in[0], c.in[1], transposed_spatial(c))}; }
 
+Types infer_bias(const Call& c) {
+  const Shape &x = c.type(0).shape, &b = c.type(1).shape;
+  if (x.size() < 2 || b.size() != 1 || b[0] != x[1])
+    value_error(c.name(), ": bias does not fit, got x ", x, " and bias ", b, "; expected one value per channel.");
+  return like_first(c);
+}
+
 const Register rows{
     {.schema =
          "conv(Tensor x, Tensor weight, int[] stride, int[] padding, int[] dilation, int groups=1) -> Tensor",
@@ -292,6 +301,14 @@ const Register rows{
      },
      .needs = "x weight",
      .channels_last = true},
+    {.schema = "channel_bias(Tensor x, Tensor bias) -> Tensor",
+     .doc = "x [N, C, spatial...] + bias [C] in the dtype of x.",
+     .infer = infer_bias,
+     .expand = [](const Call& c) -> Values {
+       Shape s(c.type(0).shape.size() - 1, 1);
+       s[0] = c.type(1).shape[0];
+       return {c.in[0] + reshape(cast(c.in[1], c.in[0].dtype()), s)};
+     }},
     {.schema = "conv_grad_input(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",

@@ -86,13 +86,9 @@ def channels_last(x):
     return x.transpose([0, *range(2, len(x.shape)), 1])
 
 
-def _with_bias(out, bias, n):
+def _with_bias(out, bias):
     """Adds ``bias`` [C] to [N, C, spatial...]; the plan makes it part of the convolution."""
-    if bias is None:
-        return out
-    if bias.dtype is not out.dtype:  # auto_cast made the convolution half precision
-        bias = bias.astype(out.dtype)
-    return out + bias.reshape([-1] + [1] * n)
+    return out if bias is None else _core.ops.channel_bias(out, bias)
 
 
 def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
@@ -104,9 +100,9 @@ def conv_nd(n, x, weight, bias, stride, padding, dilation, groups, data_format):
         padding = same_padding(spatial_shape(x, data_format), weight.shape[2:], stride)
     if data_format in CHANNEL_LAST:
         out = _core.ops.conv(channels_first(x), weight, stride, padding, dilation, groups)
-        return channels_last(_with_bias(out, bias, n))
+        return channels_last(_with_bias(out, bias))
     out = _core.ops.conv(x, weight, stride, padding, dilation, groups)
-    return out if bias is None else _with_bias(out, bias, n)
+    return _with_bias(out, bias)
 
 
 def _conv(n, x, weight, bias, stride, padding, dilation, groups, data_format):
@@ -162,7 +158,7 @@ def _conv_transpose(n, x, weight, bias, stride, padding, output_padding, groups,
     last = data_format in CHANNEL_LAST
     out = _core.ops.conv_transpose(channels_first(x) if last else x, weight, stride, pads, extra, dilation,
                                    groups)
-    out = _with_bias(out, bias, n)
+    out = _with_bias(out, bias)
     return channels_last(out) if last else out
 
 
