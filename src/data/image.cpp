@@ -33,7 +33,7 @@ double weight_of(Filter filter, double x) {
 struct Weights {
   int taps = 0;
   std::vector<int> first, count, value;
-  std::vector<int> wide;  // each weight four times, in groups of kGroup taps: what `across` multiplies with
+  std::vector<int> start, wide;  // each weight four times, in groups of kGroup taps: what `across` multiplies with
 };
 constexpr int kGroup = 4;
 
@@ -58,12 +58,14 @@ void make_weights(int in, int out, Filter filter, Weights* w) {
 }
 
 int groups_of(const Weights& w) { return (*std::max_element(w.count.begin(), w.count.end()) + kGroup - 1) / kGroup; }
-void widen(Weights* w) {
-  const int groups = groups_of(*w), out = static_cast<int>(w->first.size());
-  w->wide.assign(static_cast<size_t>(out) * groups * kGroup * 4, 0);
-  for (int o = 0; o < out; ++o)
-    for (int i = 0; i < w->count[o]; ++i)
-      std::fill_n(w->wide.data() + (static_cast<size_t>(o) * groups * kGroup + i) * 4, 4, w->value[static_cast<size_t>(o) * w->taps + i]);
+void widen(int in, Weights* w) {
+  const int groups = groups_of(*w), span = groups * kGroup, out = static_cast<int>(w->first.size());
+  w->start.resize(out), w->wide.assign(static_cast<size_t>(out) * span * 4, 0);
+  for (int o = 0; o < out; ++o) {
+    w->start[o] = std::min(w->first[o], std::max(0, in - span));  // so that no group reaches far beyond the row
+    int* k = w->wide.data() + (static_cast<size_t>(o) * span + w->first[o] - w->start[o]) * 4;
+    for (int i = 0; i < w->count[o]; ++i) std::fill_n(k + i * 4, 4, w->value[static_cast<size_t>(o) * w->taps + i]);
+  }
 }
 
 struct PassArgs {
@@ -107,7 +109,7 @@ YULOH_TARGET_AVX512 void across_avx512(const PassArgs& a) {
     uint8_t* out = a.out->row(y);
     const int* k = a.w->wide.data();
     for (int o = 0; o < width; ++o) {
-      const uint8_t* p = in + a.w->first[o] * 4;
+      const uint8_t* p = in + a.w->start[o] * 4;
       __m512i sum = _mm512_setzero_si512();
       for (int g = 0; g < groups; ++g, k += 16) {
         const __m512i pixels = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + g * 16)));
@@ -126,7 +128,7 @@ YULOH_TARGET_AVX2 void across_avx2(const PassArgs& a) {
     uint8_t* out = a.out->row(y);
     const int* k = a.w->wide.data();
     for (int o = 0; o < width; ++o) {
-      const uint8_t* p = in + a.w->first[o] * 4;
+      const uint8_t* p = in + a.w->start[o] * 4;
       __m256i sum = _mm256_setzero_si256();
       for (int g = 0; g < 2 * groups; ++g, k += 8) {
         const __m256i pixels = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + g * 8)));
@@ -209,7 +211,7 @@ void resize(const Image& in, int width, int height, Filter filter, bool down_fir
       down<SimdF32>({from, to, &weights});
     } else {
       make_weights(in.width, width, filter, &weights);
-      widen(&weights);
+      widen(in.width, &weights);
       to->reshape(width, from->height);
       across({from, to, &weights});
     }

@@ -16,6 +16,9 @@ struct Image {
   static constexpr std::size_t kSlack = 64;
   uint8_t* row(int y) { return pixels.data() + origin + y * stride; }
   const uint8_t* row(int y) const { return pixels.data() + origin + y * stride; }
+  void trim() {  // one huge picture shall not stay in memory for good
+    if (pixels.size() > (32u << 20)) std::vector<uint8_t>().swap(pixels);
+  }
   void reshape(int w, int h) {
     width = w, height = h, stride = static_cast<std::size_t>(w) * 4, origin = 0;
     const std::size_t bytes = stride * h + kSlack;

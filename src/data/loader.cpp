@@ -14,6 +14,10 @@ namespace yuloh::data {
 struct Loader::Room {
   std::vector<uint8_t> bytes;
   Image image, other, scratch;
+  void trim() {
+    image.trim(), other.trim(), scratch.trim();
+    if (bytes.size() > (32u << 20)) std::vector<uint8_t>().swap(bytes);
+  }
 };
 
 Loader::Loader(Source source, std::vector<float> table, int threads) : source_(source), table_(std::move(table)) {
@@ -62,6 +66,7 @@ void Loader::drain(Batch& batch) {
       } catch (const std::exception&) {  // no memory: Python tries again and says so
       }
       batch.failed[j] = !good;
+      room.trim();
     }
     if (batch.done.fetch_add(end - i) + end - i == n) {
       const std::lock_guard lock(mutex_);

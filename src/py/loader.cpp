@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The binding of src/data: one class, fed by python/yuloh/io/native.py.
+// The binding of the data path: src/data behind one class, fed by python/yuloh/io/native.py, and the copies that the Python
+// path makes often (collating into a tensor's own memory, an image's values).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "data/jpeg.h"
 #include "data/loader.h"
@@ -149,9 +152,87 @@ auto translated(F f) {
   }
 }
 
+// Memory of a tensor to be, which NumPy fills first.
+struct HostBatch {
+  TensorType type;
+  Ref<Buffer> buffer;
+};
+
+// The tensors one after the other as a new one; null where that would run something or lose a gradient.
+PyObject* stack_values(nb::handle list) {
+  const nb::sequence tensors = nb::cast<nb::sequence>(list);
+  const size_t n = nb::len(tensors);
+  std::vector<Ref<Buffer>> parts;
+  TensorType type;
+  for (size_t i = 0; i < n; ++i) {
+    const nb::object o = tensors[i];
+    if (!is_tensor(o.ptr())) return nullptr;
+    Tensor& t = tensor_of(o.ptr());
+    t.cell()->settle();
+    const Value v = t.value();
+    if (!v.node->materialised(v.index) || v.requires_grad() || !t.stop_gradient()) return nullptr;
+    const Ref<Buffer>& b = v.node->outputs[v.index].buffer;
+    if (i == 0) type = v.type();
+    if (v.type().dtype != type.dtype || v.type().shape != type.shape || b->packed || !is_row_major(type.shape, b->strides)) return nullptr;
+    parts.push_back(b);
+  }
+  TensorType all;
+  all.dtype = type.dtype, all.shape.push_back(static_cast<int64_t>(n));
+  for (int64_t e : type.shape) all.shape.push_back(e);
+  Ref<Buffer> out = allocate_buffer(all);
+  const size_t bytes = numel(type.shape) * dtype_size(type.dtype);
+  nb::gil_scoped_release free;
+  for (size_t i = 0; i < n && bytes > 0; ++i) std::memcpy(static_cast<char*>(out->data()) + i * bytes, parts[i]->data(), bytes);
+  parts.clear();
+  nb::gil_scoped_acquire again;
+  return wrap(make_ref<Tensor>(make_data(all, std::move(out))));
+}
+
+// An 8-bit image [H, W, C] as float32 [C, H, W] through a table [C, 256].
+PyObject* image_values(const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
+  const int64_t h = image.shape(0), w = image.shape(1), channels = image.shape(2);
+  if (table.shape(0) != image.shape(2) || table.shape(1) != 256) value_error("image_values: the table does not fit.");
+  TensorType type;
+  type.dtype = DType::kFloat32;
+  for (int64_t e : {channels, h, w}) type.shape.push_back(e);
+  Ref<Buffer> out = allocate_buffer(type);
+  auto* to = static_cast<float*>(out->data());
+  const int64_t down = image.stride(0), step = image.stride(1);
+  for (int64_t c = 0; c < channels; ++c) {
+    const float* values = table.data() + c * 256;
+    for (int64_t y = 0; y < h; ++y, to += w) {
+      const uint8_t* p = image.data() + y * down + c * image.stride(2);
+      for (int64_t x = 0; x < w; ++x, p += step) to[x] = values[*p];
+    }
+  }
+  return wrap(make_ref<Tensor>(make_data(type, std::move(out))));
+}
+
 }  // namespace
 
 void bind_loader(nb::module_& m) {
+  nb::class_<HostBatch>(m, "HostBatch", "Memory of a tensor that NumPy fills before the tensor is made.")
+      .def("__init__", [](HostBatch* self, const std::vector<int64_t>& shape, nb::handle dtype) {
+        translated([&] {
+          TensorType t;
+          if (!dtype_from_object(dtype.ptr(), &t.dtype)) type_error("HostBatch: unknown dtype.");
+          for (int64_t e : shape) t.shape.push_back(e);
+          return new (self) HostBatch{t, allocate_buffer(t)};
+        });
+      })
+      .def("bytes", [](nb::handle self) {
+        const HostBatch& b = nb::cast<const HostBatch&>(self);
+        const size_t n = static_cast<size_t>(numel(b.type.shape)) * dtype_size(b.type.dtype);
+        return nb::ndarray<uint8_t, nb::numpy>(static_cast<uint8_t*>(b.buffer->data()), {n}, self);
+      }, "The memory as a NumPy array of bytes.")
+      .def("tensor", [](const HostBatch& b) { return nb::steal(wrap(make_ref<Tensor>(make_data(b.type, b.buffer)))); });
+  m.def("stack_values", [](nb::handle list) {
+    PyObject* r = translated([&] { return stack_values(list); });
+    return r ? nb::steal(r) : nb::none();
+  }, "A new tensor [N, ...] with the values of N equal ones that are at hand and need no gradient; None otherwise.");
+  m.def("image_values", [](const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
+    return nb::steal(translated([&] { return image_values(image, table); }));
+  }, "uint8 [H, W, C] through a table float32 [C, 256] to a tensor float32 [C, H, W].");
   nb::class_<Ticket>(m, "BatchTicket", "A batch on its way.");
   nb::class_<PyLoader>(m, "BatchLoader", "Threads that make batches of images (see src/data/loader.h).")
       .def("__init__", [](PyLoader* self, nb::object images, nb::object table, int threads) {

@@ -392,3 +392,71 @@ class _Pairs(Dataset):
 
 def test_own_data_sets_see_nothing_of_it():
     assert [b[1].tolist() for b in DataLoader(_Pairs(), batch_size=4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+class _Arrays(Dataset):
+    """Samples of every kind of array, large enough for the batch to be stacked into a tensor's own memory."""
+
+    def __init__(self, dtype, make=lambda array: array):
+        self.arrays = (np.arange(6 * 40000) % 1999).reshape(6, 40, 1000).astype(dtype)
+        self.make = make
+
+    def __getitem__(self, i):
+        return {"x": self.make(self.arrays[i]), "i": i}
+
+    def __len__(self):
+        return 6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_own_arrays(dtype, workers):
+    dataset = _Arrays(dtype)
+    batches = list(DataLoader(dataset, batch_size=3, num_workers=workers))
+    assert [b["x"].numpy().dtype for b in batches] == [np.dtype(dtype)] * 2
+    np.testing.assert_array_equal(np.concatenate([b["x"].numpy() for b in batches]), dataset.arrays)
+    assert (batches[0]["x"].astype("float32") + 1).shape == [3, 40, 1000]
+
+
+def test_own_arrays_keep_their_values():
+    """A batch's memory is its tensor's alone: neither the samples nor a later batch share it."""
+    dataset = _Arrays("float32")
+    batches = list(DataLoader(dataset, batch_size=3))
+    want = dataset.arrays[:3].copy()
+    dataset.arrays[:] = -1
+    batches[1]["x"][:] = 7
+    np.testing.assert_array_equal(batches[0]["x"].numpy(), want)
+
+
+def test_own_tensors():
+    """Values at hand are copied together; pending ones and those with a gradient go the way of the graph."""
+    for make in (paddle.to_tensor, lambda a: paddle.to_tensor(a) * 2, lambda a: paddle.to_tensor(a).transpose([1, 0])):
+        dataset = _Arrays("float32", make)
+        (batch,) = DataLoader(dataset, batch_size=6)
+        want = np.stack([make(a).numpy() for a in dataset.arrays])
+        np.testing.assert_array_equal(batch["x"].numpy(), want)
+    weight = paddle.to_tensor(np.ones(3, np.float32), stop_gradient=False)
+    stacked = paddle.io.dataloader.collate.default_collate_fn([weight, weight])
+    stacked.sum().backward()
+    np.testing.assert_array_equal(weight.grad.numpy(), [2, 2, 2])
+
+
+@pytest.mark.parametrize("mean", [0.3, [0.3], [0.3, 0.2, 0.1]])
+@pytest.mark.parametrize("shape", [(9, 7, 3), (9, 7, 1), (9, 7)])
+def test_values_through_a_table_are_those_of_the_steps(shape, mean):
+    array = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    channels = 1 if len(shape) < 3 else shape[2]
+    mean = [mean] * channels if isinstance(mean, float) else mean
+    if len(mean) not in (1, channels):
+        return
+    steps = [T.ToTensor(), T.Normalize(mean, [0.3] * len(mean)), T.Normalize([0.1], [3.0])]
+    images = [array, array[::-1, ::2]]
+    if len(shape) == 2 or channels == 3:
+        images.append(Image.fromarray(array))
+    for image in images:
+        want = image
+        for step in steps:
+            want = step(want)
+        got = T.Compose(steps)(image)
+        assert isinstance(got, paddle.Tensor) and got.dtype == paddle.float32
+        np.testing.assert_array_equal(got.numpy(), want.numpy())

@@ -55,6 +55,11 @@ def in_worker() -> bool:
     return _worker_info is not None
 
 
+def host_wanted() -> bool:
+    """Whether built-in code shall hand out HostTensors here."""
+    return _host_depth > 0
+
+
 class host_samples:
     """Context in which built-in data sets and transforms hand out HostTensors in place of Tensors."""
 
@@ -106,6 +111,20 @@ def core() -> Any:
 def native_flag() -> bool:
     """Whether ``FLAGS_native_loader`` allows the thread path."""
     return bool(core().get_flag("native_loader"))
+
+
+_freed_kept = 0  # process id
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what samples give back, so that each new one does not fault its pages in anew.
+
+    glibc raises its limit for returning memory (to 62 MB here) when it sees a large block freed.
+    """
+    global _freed_kept
+    if _freed_kept != os.getpid():
+        _freed_kept = os.getpid()
+        np.empty(31 << 20, np.uint8)
 
 
 def tensor_from(array: np.ndarray) -> Any:

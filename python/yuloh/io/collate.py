@@ -14,6 +14,33 @@ import numpy as np
 
 from . import _runtime
 
+class TensorSpace:
+    """Arrays that default_collate_fn stacks large batches into: they lie in the memory of the Tensors to be."""
+
+    LEAST = 1 << 16  # bytes; below, a copy costs less
+
+    def __init__(self) -> None:
+        self._made: dict = {}
+
+    def new_array(self, shape: tuple, dtype: Any) -> np.ndarray:
+        dtype = np.dtype(dtype)
+        if int(np.prod(shape, dtype=np.int64)) * dtype.itemsize < self.LEAST or dtype.name not in _SHARED:
+            return np.empty(shape, dtype)
+        batch = _runtime.core().HostBatch(list(shape), dtype)
+        array = batch.bytes().view(dtype).reshape(shape)
+        self._made[id(array)] = array, batch
+        return array
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """The Tensor whose memory `array` is, or one with a copy."""
+        known = self._made.pop(id(array), None)
+        if known is None or known[0] is not array:
+            return _runtime.tensor_from(array if type(array) is np.ndarray else array.view(np.ndarray))
+        return known[1].tensor()
+
+
+_SHARED = ("float32", "float64", "float16", "uint8", "int8", "int16", "int32", "int64", "bool")
+
 # A worker points this at its shared memory, so that a batch is stacked straight into it.
 new_array: Callable = np.empty
 
@@ -84,6 +111,9 @@ def _stack(batch: Sequence) -> np.ndarray:
 def _stack_tensors(batch: Sequence) -> Any:
     if _runtime.in_worker():
         return _stack([np.asarray(t.numpy()) for t in batch])
+    stacked = _runtime.core().stack_values(batch)
+    if stacked is not None:
+        return stacked
     import yuloh
 
     return yuloh.stack(list(batch), axis=0)
@@ -137,16 +167,16 @@ def put_together(skeleton: Any, tensors: Sequence) -> Any:
     return skeleton
 
 
-def to_tensors(batch: Any) -> Any:
+def to_tensors(batch: Any, space: "TensorSpace | None" = None) -> Any:
     """`batch` as the user gets it: numeric arrays become Tensors, tuples become lists, the rest stays."""
     if isinstance(batch, np.ndarray):
         if batch.dtype.kind not in "biufc":
             return batch
-        return _runtime.tensor_from(batch if type(batch) is np.ndarray else batch.view(np.ndarray))
+        return (space or TensorSpace()).tensor(batch)
     if isinstance(batch, (str, bytes, Number, np.generic)) or batch is None:
         return batch
     if isinstance(batch, Mapping):
-        return {key: to_tensors(value) for key, value in batch.items()}
+        return {key: to_tensors(value, space) for key, value in batch.items()}
     if isinstance(batch, Sequence):
-        return [to_tensors(value) for value in batch]
+        return [to_tensors(value, space) for value in batch]
     return batch

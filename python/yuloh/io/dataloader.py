@@ -190,11 +190,14 @@ class _SingleIterator:
 
 def fetch_here(fetcher: Any, indices: Any) -> Any:
     """One batch read in this process, as the user gets it."""
+    space = collate.TensorSpace()
+    if fetcher.collate_fn is collate.default_collate_fn:
+        fetcher.space = space
     try:
         batch = fetcher.fetch(indices, _no_note)
     except worker.FetchError as e:
         raise _with_note(e.cause, f"DataLoader: raised while reading {e.sample}.") from e.cause.__cause__
-    return batch if batch is worker.ENDED else collate.to_tensors(batch)
+    return batch if batch is worker.ENDED else collate.to_tensors(batch, space)
 
 
 def _with_note(error: BaseException, note: str) -> BaseException:

@@ -42,11 +42,13 @@ class MapFetcher:
     """Fetches batches of a map-style data set by lists of indices."""
 
     def __init__(self, dataset: Any, auto_collate: bool, collate_fn: Callable, whole_batch: bool) -> None:
+        _runtime.keep_freed_memory()
         self.dataset = dataset
         self.auto_collate = auto_collate
         self.collate_fn = collate_fn
         # A built-in data set may read and collate a whole batch at once, with the result of the long way.
         self.whole_batch = getattr(dataset, "_fetch_batch_", None) if whole_batch else None
+        self.space: "collate.TensorSpace | None" = None  # where our own collate puts batches, in the main process
         # Samples of built-in data sets that our own collate takes are seen by no code of the user's.
         self.hidden = whole_batch and getattr(dataset, "_host_samples_", False)
 
@@ -65,9 +67,18 @@ class MapFetcher:
                 return batch
         samples = [self._one(index, i, note) for i, index in enumerate(indices)]
         try:
-            return self.collate_fn(samples)
+            return self.collate(samples)
         except Exception as e:
             raise FetchError(e, f"collate of samples {_brief(indices)}") from e
+
+    def collate(self, samples: list) -> Any:
+        if self.space is None:
+            return self.collate_fn(samples)
+        outer, collate.new_array = collate.new_array, self.space.new_array
+        try:
+            return self.collate_fn(samples)
+        finally:
+            collate.new_array = outer
 
     def _one(self, index: Any, position: int, note: Callable[[int], None]) -> Any:
         note(position)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...io import _runtime
 from . import functional as F
+from ..image import is_pil
 from ._kinds import channels_of, host, kind, size_of
 
 __all__ = [
@@ -56,7 +57,15 @@ class Compose:
         self.transforms = transforms
 
     def __call__(self, data: Any) -> Any:
-        for transform in self.transforms:
+        steps, done = self.transforms, 0
+        while done < len(steps):
+            transform = steps[done]
+            if type(transform) is ToTensor and not _runtime.host_wanted():
+                values, taken = _values_at_once(steps, done, data)
+                if taken:
+                    data, done = values, done + taken
+                    continue
+            done += 1
             if is_builtin(transform):
                 with _runtime.host_samples():
                     data = transform(data)
@@ -67,6 +76,41 @@ class Compose:
 
     def __repr__(self) -> str:
         return "\n    ".join([f"{type(self).__name__}(", *(repr(t) for t in self.transforms)]) + "\n)"
+
+
+_tables: dict = {}  # what to_tensor and some normalisations make of the 256 values of a byte
+
+
+def _values_at_once(steps: Sequence, at: int, data: Any) -> tuple:
+    """(Tensor, how many steps): ToTensor and the Normalize steps after it on an 8-bit image through one table; the
+    arithmetic is theirs, done once per value. (None, 0) where that does not fit.
+    """
+    normals = []
+    for step in steps[at + 1 :]:
+        if type(step) is not Normalize or step.data_format != "CHW" or step.to_rgb or list(step.keys) != ["image"]:
+            break
+        normals.append((tuple(np.ravel(step.mean)), tuple(np.ravel(step.std))))
+    image = np.asarray(data) if is_pil(data) and data.mode in ("RGB", "L") else data
+    first = steps[at]
+    fits = type(image) is np.ndarray and image.dtype == np.uint8 and image.ndim in (2, 3)
+    if not fits or first.data_format != "CHW" or list(first.keys) != ["image"]:
+        return None, 0
+    image = image[..., None] if image.ndim == 2 else image
+    channels = image.shape[2]
+    if any(len(values) not in (1, channels) for pair in normals for values in pair):
+        return None, 0
+    key = channels, tuple(normals)
+    table = _tables.get(key)
+    if table is None:
+        bytes_ = np.tile(np.arange(256, dtype=np.uint8)[None, :, None], (1, 1, channels))
+        table = F.to_host(bytes_)
+        for mean, std in normals:
+            table = F.normalize(table.view(_runtime.HostTensor), mean, std)
+            table = table.numpy()
+        if len(_tables) > 64:
+            _tables.clear()
+        table = _tables[key] = np.ascontiguousarray(table.reshape(channels, 256), np.float32)
+    return _runtime.core().image_values(image, table), 1 + len(normals)
 
 
 def _reveal(data: Any) -> Any:
