@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's candidate lists, in order of preference; the reference loops of the rows come last by themselves.
+#include "cpu/attention.h"
 #include "cpu/conv_product.h"
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
@@ -25,6 +26,8 @@ void register_cpu() {
         {"conv_grad_weight", "conv_dense", conv_dense_fits, make_conv_dense, onednn::conv_layouts},
         {"conv_grad_weight", "depthwise", depthwise_grad_fits, make_depthwise_grad, onednn::conv_layouts},
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
+        {"scaled_dot_product_attention", "yuloh_attention", attention_fits, make_attention, any_layout},
+        {"scaled_dot_product_attention_grad", "yuloh_attention", attention_fits, make_attention_grad, any_layout},
         {"lstm_walk", "yuloh_lstm", lstm_fits, make_lstm, all_row_major},
         {"lstm_walk_grad", "yuloh_lstm", lstm_grad_fits, make_lstm_grad, all_row_major},
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},

@@ -103,6 +103,7 @@ void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t
 #include "cpu/tile_reduce.inl"
 #include "cpu/tile_storage.inl"
 #include "cpu/lstm_gates.inl"
+#include "cpu/attention_rows.inl"
 
 // ---- the table ----
 enum { F32, F64, I64, B8 };
@@ -261,6 +262,8 @@ Builder make_table() {
   Builder b;
   memset(&b, 0, sizeof b);
   b.arithmetic(), b.functions(), b.types(), b.reductions();
+  b.t.attention_softmax = attention_softmax, b.t.attention_softmax_back = attention_softmax_back;
+  b.t.row_dots = row_dots;
   b.t.lstm_gates = lstm_gates, b.t.lstm_gates_back = lstm_gates_back;
   return b;
 }

@@ -59,6 +59,14 @@ struct LstmGatesBack {
   float *dc, *dz, *copy;  // dc: in and out
 };
 
+// A block of attention scores for kLanes queries, one key after the other, so that all sums run over whole vectors
+// (attention_rows.inl). Key diagonal + i is hidden from the queries before query i; diagonal == keys: none is.
+struct AttentionBlock {
+  float *scores, *grads;  // keys x kLanes
+  int64_t keys, diagonal;
+  float *lse, *delta;  // softmax: results log(sum(exp)) and 1 / sum; back: lse and sum(g * out)
+};
+
 struct Table {
   PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
   PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
@@ -71,6 +79,9 @@ struct Table {
   ReduceEntry reduce[kNumReduce][kNumCTypes];
   void (*lstm_gates)(const LstmGates& p);
   void (*lstm_gates_back)(const LstmGatesBack& p);
+  void (*attention_softmax)(const AttentionBlock& p);
+  void (*attention_softmax_back)(const AttentionBlock& p);
+  void (*row_dots)(const float* a, const float* b, int64_t rows, int64_t cols, float* out);
 };
 
 const Table& table_sse2();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional room: scaled dot-product attention, written with other public functions."""
+"""Functional room: scaled dot-product attention: one op, or other public functions where a mask or dropout takes part."""
 import math
 
 from ... import _core
@@ -28,12 +28,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         query, key, value = (yuloh.unsqueeze(t, 0) for t in (query, key, value))
     if key.shape[2] != query.shape[2]:
         key, value = (_repeat_heads(t, query.shape[2], enable_gqa) for t in (key, value))
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    if attn_mask is None and not (dropout_p and training) and 0 not in key.shape:
+        out = _core.ops.scaled_dot_product_attention(query, key, value, factor, is_causal)[0]
+        return yuloh.squeeze(out, 0) if single else out
     q, k, v = (yuloh.transpose(t, [0, 2, 1, 3]) for t in (query, key, value))
     if attn_mask is not None and dtype_name(attn_mask.dtype) == "bool":
         # 0 * NaN is NaN: what a key holds that no query may see must not reach the products or their gradients.
         seen = yuloh.swapaxes(yuloh.any(attn_mask, -2, True), -1, -2)
         k, v = (yuloh.where(seen, t, 0.0) for t in (k, v))
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = yuloh.matmul(q * factor, k, transpose_y=True)
     allowed = None
     if is_causal:
