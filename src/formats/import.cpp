@@ -45,6 +45,16 @@ Value WeightCache::get(const FileTensor& t) {
   return v;
 }
 
+const std::vector<Item>* WeightCache::folded(const ModelNode* n) {
+  std::lock_guard lock(mu_);
+  const auto it = folded_.find(n);
+  return it == folded_.end() ? nullptr : &it->second;  // never replaced
+}
+void WeightCache::fold(const ModelNode* n, std::vector<Item> outputs) {
+  std::lock_guard lock(mu_);
+  folded_.try_emplace(n, std::move(outputs));
+}
+
 class Recorder : public InFlight {
  public:
   Recorder(const Model& m, WeightCache* weights, const WatchFn& watch) : model_(m), weights_(*weights), watch_(watch) {}
@@ -88,7 +98,7 @@ class Recorder : public InFlight {
       if (const auto it = s->values.find(name); it != s->values.end()) return it->second;
       if (const auto it = s->graph->weights.find(name); it != s->graph->weights.end()) {
         Item i;
-        i.value = weights_.get(it->second), i.stored_as = it->second.stored_as;
+        i.value = weights_.get(it->second), i.stored_as = it->second.stored_as, i.fixed = true;
         return i;
       }
     }
@@ -121,9 +131,9 @@ class Recorder : public InFlight {
     return t;
   }
 
-  void set(const std::string& name, Item i) {
+  void set(const std::string& name, Item i, bool seen = true) {
     if (name.empty()) return;
-    if (watch_ && i.value) watch_(name, i.value);
+    if (seen && watch_ && i.value) watch_(name, i.value);
     scope_->values[name] = std::move(i);
   }
 
@@ -231,9 +241,38 @@ class Recorder : public InFlight {
     const ImportFn* fn = find_import(model_.dialect, key_of(n));
     Import i(*this, n);
     if (!fn) i.unsupported("no mapping exists");
+    const bool fixed = fixed_inputs(n);
+    if (fixed)
+      if (const std::vector<Item>* known = weights_.folded(&n)) {
+        for (size_t k = 0; k < known->size(); ++k) set(n.outputs[k], (*known)[k]);
+        return;
+      }
     (*fn)(i);
+    if (fixed) fold(n);
     for (size_t k = 0; k < n.outputs.size(); ++k)
       if (!n.outputs[k].empty() && k < 1 && !scope_->values.count(n.outputs[k])) i.unsupported("its mapping makes no result");
+  }
+
+  // A function's nodes mean something else at every call.
+  bool fixed_inputs(const ModelNode& n) {
+    if (scope_->attrs || n.type.starts_with("Random") || n.type == "Bernoulli" || n.type == "Multinomial" || n.type == "Dropout") return false;
+    for (const auto& [name, a] : n.attrs)
+      if (std::holds_alternative<std::shared_ptr<ModelGraph>>(a)) return false;
+    for (const std::string& name : n.inputs)
+      if (!name.empty() && !item(name).fixed) return false;
+    return !n.inputs.empty() || n.type == "Constant";
+  }
+  void fold(const ModelNode& n) {
+    std::vector<Item> out;
+    for (const std::string& name : n.outputs) {
+      Item i;
+      if (const auto it = scope_->values.find(name); it != scope_->values.end()) i = it->second;
+      if (i.list) return;
+      if (i.value && i.value.node->kind == Node::Kind::kOp) i.value = make_data(i.value.type(), buffer(i.value, name, n));
+      i.fixed = true, out.push_back(std::move(i));
+    }
+    for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k], false);
+    weights_.fold(&n, std::move(out));
   }
 
   void function(const ModelNode& n, const ModelGraph& f) {

@@ -25,6 +25,7 @@ struct Item {
   Value value;
   List list;
   int stored_as = 0;
+  bool fixed = false;  // the same in every recording: made of weights alone
 };
 
 // One foreign node being turned into ops.
@@ -108,10 +109,14 @@ std::shared_ptr<const Program> make_program(std::shared_ptr<const Model> m);
 class WeightCache {
  public:
   Value get(const FileTensor& t);
+  // What nodes make of weights alone (dequantised, transposed, reshaped ones): computed once, null before.
+  const std::vector<Item>* folded(const ModelNode* n);
+  void fold(const ModelNode* n, std::vector<Item> outputs);
 
  private:
   std::mutex mu_;
   std::unordered_map<const FileTensor*, Value> made_;
+  std::unordered_map<const ModelNode*, std::vector<Item>> folded_;
 };
 using WatchFn = std::function<void(const std::string&, const Value&)>;
 std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights, const WatchFn& watch = {});
