@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/onnx_ops.h"
+#include "formats/onnx_quant.h"
 #include "formats/onnx_window.h"
 
 namespace yuloh::formats {
@@ -45,6 +45,8 @@ Value spread(const Value& v, const Value& x, int64_t axis, int64_t block) {
 }
 int64_t axis_for(const Import& i, const Value& x) { return x.rank() ? axis_of(i, std::clamp<int64_t>(i.integer("axis", 1), -x.rank(), x.rank() - 1), x.rank()) : 0; }
 
+}  // namespace
+
 Value quantized(const Value& x, const Value& scale, const Value& zero, int type, bool saturate) {
   if (minifloat_format(type)) return to_minifloat(zero ? x / scale + to(zero, x.dtype()) : x / scale, type, saturate);
   Range r;
@@ -54,6 +56,8 @@ Value quantized(const Value& x, const Value& scale, const Value& zero, int type,
   const OnnxTypeInfo* info = onnx_type_info(type);
   return to(maximum(minimum(q, constant_like(r.high, q)), constant_like(r.low, q)), info->dtype);
 }
+
+namespace {
 void quantize_linear(Import& i) {
   Value x = i.in(0), scale = i.in(1);
   int type = static_cast<int>(i.integer("output_dtype", 0));
@@ -77,19 +81,25 @@ void dequantize_linear(Import& i) {
   i.out(to(y, out ? onnx_type_info(out)->dtype : scale.dtype()));
   i.out_stored_as(0, 0);
 }
-void dynamic_quantize(Import& i) {
-  const Value x = i.in(0);
+}  // namespace
+
+DynamicQuantized dynamic_quantized(const Value& x) {
   Ints axes;
   for (int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
   const Value zero = constant_like(0, x);
   const Value high = maximum(max(x, axes, false), zero), low = minimum(call("min", {x}, {{"axis", axes}, {"keepdim", false}}), zero);
-  Value scale = (high - low) / 255.0;
-  const Value flat = equal(scale, zero);
-  const Value point = call("round", {maximum(minimum(-low / where(flat, constant_like(1, scale), scale), constant_like(255, x)), zero)});
+  const Value scale = (high - low) / 255.0, flat = equal(scale, zero), safe = where(flat, constant_like(1, scale), scale);
+  const Value point = call("round", {maximum(minimum(-low / safe, constant_like(255, x)), zero)});
   const Value zp = to(point, DType::kUInt8);
-  i.out(0, quantized(x, where(flat, constant_like(1, scale), scale), zp, kOnnxUInt8, true));
-  i.out(1, scale), i.out(2, zp);
+  return {quantized(x, safe, zp, kOnnxUInt8, true), scale, zp};
 }
+
+namespace {
+void dynamic_quantize(Import& i) {
+  const DynamicQuantized q = dynamic_quantized(i.in(0));
+  i.out(0, q.y), i.out(1, q.scale), i.out(2, q.zero);
+}
+}  // namespace
 
 Value less_zero(const Import& i, size_t at, size_t zero_at, int64_t axis, DType work) {
   const Value x = to(i.in(at), work);
@@ -101,6 +111,8 @@ Value less_zero(const Import& i, size_t at, size_t zero_at, int64_t axis, DType 
   s[axis < 0 ? axis + x.rank() : axis] = z.shape()[0];
   return x - reshape(z, s);
 }
+
+namespace {
 void mat_mul_integer(Import& i) {
   const DType work = DType::kFloat64;
   i.out(to(matmul(less_zero(i, 0, 2, -2, work), less_zero(i, 1, 3, -1, work)), DType::kInt32));
@@ -110,6 +122,8 @@ void conv_integer(Import& i) {
   i.out(to(conv_with(i, less_zero(i, 0, 2, 1, DType::kFloat32), less_zero(i, 1, 3, 0, DType::kFloat32)), DType::kInt32));
   i.out_stored_as(0, 0);
 }
+}  // namespace
+
 Value scale_like(const Value& v, int64_t rank, int64_t axis) {
   const Value f = to(v, DType::kFloat32);
   if (numel(f.shape()) == 1) return reshape(f, {});
@@ -118,6 +132,8 @@ Value scale_like(const Value& v, int64_t rank, int64_t axis) {
   s[axis < 0 ? axis + rank : axis] = f.shape()[0];
   return reshape(f, s);
 }
+
+namespace {
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
 void qlinear_mat_mul(Import& i) {
   const Value y = matmul(less_zero(i, 0, 2, -2, DType::kFloat64), less_zero(i, 3, 5, -1, DType::kFloat64));
