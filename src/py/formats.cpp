@@ -138,6 +138,28 @@ void bind_formats(nb::module_& m) {
           return out.release().ptr();
         });
       }, nb::arg("inputs"), nb::arg("watch").none() = nb::none(), "Records the model on tensors; returns its outputs.");
+  m.def("infer_types", [](FileModel& f, nb::list types) {
+    return guard([&]() -> PyObject* {
+      std::vector<Item> in;
+      for (nb::handle h : types) {
+        const nb::tuple t = nb::cast<nb::tuple>(h);
+        TensorType type;
+        if (!dtype_from_object(nb::object(t[0]).ptr(), &type.dtype)) type_error("infer_types: unknown dtype.");
+        type.shape = as_shape(nb::object(t[1]).ptr(), "infer_types");
+        Item i;
+        i.value = make_input(type, static_cast<int64_t>(in.size()));
+        in.push_back(std::move(i));
+      }
+      nb::list out;
+      for (const Item& i : record_items(*f.model, in, &f.weights)) {
+        if (!i.value) type_error("infer_types: an output is a sequence.");
+        nb::list dims;
+        for (Dim d : i.value.shape()) dims.append(d);
+        out.append(nb::make_tuple(std::string(dtype_name(i.value.dtype())), dims));
+      }
+      return out.release().ptr();
+    });
+  }, nb::arg("model"), nb::arg("types"), "[(dtype, dims)] of the outputs for inputs of these types, without any data.");
   m.def("add_import", [](const std::string& dialect, const std::string& type, nb::object fn) {
     auto held = std::shared_ptr<nb::object>(new nb::object(fn), [](nb::object* o) {
       nb::gil_scoped_acquire gil;

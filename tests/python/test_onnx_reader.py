@@ -172,3 +172,56 @@ def test_loops_with_absurd_trip_counts(load):
     m = load(model(graph(nodes, [X], [Y], [tensor("n", np.array(10**15), kind=7)])))
     with pytest.raises(ValueError, match="nodes come out"):
         m(np.ones((1, 4), np.float32))
+
+
+def test_shapes_without_data(load):
+    """Shape -> Gather -> Concat -> Reshape is known from the input's type; NonZero is not."""
+    weights = [tensor("zero", np.array(0), kind=7), tensor("rest", np.array([-1]), kind=7), tensor("axes", np.array([0]), kind=7)]
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Unsqueeze", ["n", "axes"], ["n1"]),
+             node("Concat", ["n1", "rest"], ["t"], [attribute("axis", 0)]), node("Reshape", ["x", "t"], ["y"])]
+    m = load(model(graph(nodes, [port("x", ("N", 2, 3))], [Y], weights)))
+    assert m.infer_types([5, 2, 3]) == [("float32", [5, 6])] and m.infer_types([7, 2, 3]) == [("float32", [7, 6])]
+    m = load(model(graph([node("NonZero", ["x"], ["y"], name="nz")], [X], [port("y", (), 7)])))
+    with pytest.raises(ValueError, match="NonZero 'nz' needs the value of 'x'"):
+        m.infer_types([2, 4])
+    assert m(np.array([[0, 1, 0, 2]], np.float32))[0].numpy().tolist() == [[0, 0], [1, 3]]
+    branches = [graph_attribute(k, graph([node(op, ["x"], ["r"])], [], [port("r", ())])) for k, op in (("then_branch", "Neg"), ("else_branch", "Relu"))]
+    m = load(model(graph([node("If", ["c"], ["y"], branches)], [X, port("c", (), 9)], [Y])))
+    x = np.array([[-1, 1, -2, 2]], np.float32)
+    assert m(x, np.array(True))[0].numpy().tolist() == [[1, -1, 2, -2]] and m(x, np.array(False))[0].numpy().tolist() == [[0, 1, 0, 2]]
+    with pytest.raises(ValueError, match="If 'y' needs the value of 'c'"):
+        m.infer_types([1, 4], [])
+
+
+def test_reads_in_the_middle_keep_other_values(load):
+    """A condition that hangs on data runs what was recorded; values from before are still there afterwards."""
+    branches = [graph_attribute(k, graph([node(op, ["big"], ["r"])], [], [port("r", ())])) for k, op in (("then_branch", "Neg"), ("else_branch", "Relu"))]
+    nodes = [node("Exp", ["x"], ["big"]), node("ReduceSum", ["big"], ["s"], [attribute("keepdims", 0)]), node("Greater", ["s", "lim"], ["c"]),
+             node("If", ["c"], ["b"], branches), node("Add", ["b", "big"], ["y"])]
+    m = load(model(graph(nodes, [port("x", (100, 100))], [Y], [tensor("lim", np.array(1e9, np.float32))])))
+    x = np.random.default_rng(0).standard_normal((100, 100)).astype(np.float32)
+    np.testing.assert_allclose(m(x)[0].numpy(), 2 * np.exp(x), rtol=1e-6)
+    np.testing.assert_allclose(m(x + 20)[0].numpy(), np.zeros((100, 100)), atol=1e-6)
+
+
+def test_what_is_made_of_weights_is_made_once(load):
+    m = load(model(graph([node("Transpose", ["w"], ["t"]), node("Exp", ["t"], ["e"]), node("MatMul", ["x", "e"], ["y"])], [X], [Y], [tensor("w", A.T.copy())])))
+    x = yuloh.ones([1, 4])
+    want = (np.ones((1, 4)) @ np.exp(A)).astype(np.float32)
+    kernels = []
+    for _ in range(3):
+        before = yuloh._core.stats()["kernels"]
+        np.testing.assert_allclose(m(x)[0].numpy(), want, rtol=1e-5)
+        kernels.append(yuloh._core.stats()["kernels"] - before)
+    assert kernels[1] == kernels[2] == 1
+
+
+def test_threads_share_one_model(load):
+    from concurrent.futures import ThreadPoolExecutor
+    m = load(model(graph([node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])], [X], [Y], [tensor("w", A)])))
+
+    def run(n):
+        x = np.full((n, 4), n, np.float32)
+        return (m(x)[0].numpy() == np.maximum(x @ A, 0)).all()
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(run, list(range(1, 17)) * 4))

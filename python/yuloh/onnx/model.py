@@ -43,6 +43,17 @@ class OnnxModel:
         """[(operator, count, first place)] of all operators that have no mapping."""
         return self._file.unsupported()
 
+    def infer_types(self, *shapes):
+        """[(dtype, dims)] of the outputs for inputs of these shapes, without running anything.
+
+        Raises ValueError naming the node when a shape or a branch depends on the data that are fed: such a model is run,
+        not compiled ahead.
+        """
+        if len(shapes) != len(self.inputs):
+            raise TypeError(f"onnx: {self.path} takes {len(self.inputs)} inputs, got {len(shapes)} shapes.")
+        held = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+        return _core.infer_types(self._file, [(held.get(t, t), list(s)) for s, (_, t, _) in zip(shapes, self.inputs)])
+
     def __call__(self, *args, **named):
         """Outputs as a list of tensors. Inputs by position or by name: tensors, arrays, lists of them for sequences."""
         ports = self.inputs
