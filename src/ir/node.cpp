@@ -61,6 +61,7 @@ double scalar_as_double(const Node& n) {
 }
 Value make_input(const TensorType& t, int64_t number) {
   Value v = leaf_node(Node::Kind::kInput, t);
+  v.node->traced = true;
   v.node->attrs.push_back(number);
   return v;
 }

@@ -69,6 +69,7 @@ class Node : public RefCounted {
   bool requires_grad = false;
   bool released = false;  // the tape no longer needs this node (a backward without retain_graph passed it)
   bool executed = false;  // its kernel ran; never runs again
+  bool traced = false;    // depends on a placeholder: has no value, only a place in the program being recorded
   const OpDef* op = nullptr;
   uint64_t id = 0;  // creation order, process-wide: inputs always have smaller ids
   uint32_t mark = 0, slot = 0;  // scratch of one walk: run/flush.cpp under its lock, plan/ on its own copy
@@ -110,11 +111,15 @@ class InFlight {
   InFlight* outer_;
 };
 
+class Recording;  // a Program being recorded (run/recording.h)
+
 // The modes that decide semantics (Paddle's own), one object per thread.
 struct Modes {
   bool grad = true;
   SourcePos pos;
   InFlight* in_flight = nullptr;  // innermost
+  Recording* recording = nullptr;
+  bool tracing = false;  // recording on placeholders
 };
 Modes& modes();
 inline InFlight::InFlight() : outer_(modes().in_flight) { modes().in_flight = this; }

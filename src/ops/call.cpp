@@ -8,8 +8,6 @@
 #include "ops/op.h"
 
 namespace yuloh {
-namespace {
-// Words an argument occupies in `Attrs`, given a pointer to its first word.
 int words_of(const ArgSpec& a, const int64_t* w) {
   if (a.kind == ArgKind::kOptTensor || a.kind == ArgKind::kTensorList) return 1;
   if (a.is_input()) return 0;
@@ -17,6 +15,7 @@ int words_of(const ArgSpec& a, const int64_t* w) {
   return a.optional ? 2 : 1;
 }
 
+namespace {
 struct Found {
   const ArgSpec* spec;
   const int64_t* words;
@@ -190,6 +189,13 @@ void set_rng_state(RngState s) {
   g_rng = s;
 }
 
+RngState reserve_rng(int64_t count) {
+  std::lock_guard lock(g_rng_mu);
+  const RngState now = g_rng;
+  g_rng.offset += count;
+  return now;
+}
+
 Values apply(const OpDef& op, Values inputs, Attrs attrs) {
   bool rg = false;
   if (modes().grad && !op.no_grad)
@@ -201,6 +207,8 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
   n->inputs.assign(std::make_move_iterator(inputs.begin()), std::make_move_iterator(inputs.end()));
   n->attrs = std::move(attrs);
   const bool reserve = op.random && static_cast<int>(n->inputs.size()) == op.n_inputs_fixed;
+  n->traced = modes().tracing && op.random;  // drawn anew in every run
+  for (const Value& v : n->inputs) n->traced = n->traced || v.node->traced;
   for (TensorType& t : op.infer(Call(*n))) {
     int64_t bytes = static_cast<int64_t>(dtype_size(t.dtype));
     bool empty = false, fits = true;
@@ -214,10 +222,9 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
     n->outputs.push_back({std::move(t), nullptr});
   }
   if (reserve) {
-    std::lock_guard lock(g_rng_mu);
-    n->inputs.push_back(make_scalar_int(DType::kInt64, g_rng.seed));
-    n->inputs.push_back(make_scalar_int(DType::kInt64, g_rng.offset));
-    g_rng.offset += numel(n->outputs[0].type.shape);
+    const RngState r = reserve_rng(numel(n->outputs[0].type.shape));
+    n->inputs.push_back(make_scalar_int(DType::kInt64, r.seed));
+    n->inputs.push_back(make_scalar_int(DType::kInt64, r.offset));
   }
   if (rg && op.expand && !op.vjp) return op.expand(Call(*n));  // differentiate the body instead
   if (rg) {

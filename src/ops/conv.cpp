@@ -300,7 +300,8 @@ const Register rows{
                wanted(c, 1) ? grad_weight(c, c.in[0], g[0], spatial_of(c.type(1).shape)) : Value()};
      },
      .needs = "x weight",
-     .channels_last = true},
+     .channels_last = true,
+     .contraction = true},
     {.schema = "channel_bias(Tensor x, Tensor bias) -> Tensor",
      .doc = "x [N, C, spatial...] + bias [C] in the dtype of x.",
      .infer = infer_bias,
@@ -336,7 +337,8 @@ const Register rows{
                "int groups=1) -> Tensor",
      .doc = "Transposed convolution: the input gradient of conv. weight [C, O / groups, kernel...].",
      .infer = infer_transpose,
-     .expand = expand_transpose},
+     .expand = expand_transpose,
+     .contraction = true},
 };
 
 }  // namespace

@@ -147,7 +147,8 @@ const Register rows{
      .infer = infer,
      .host = host,
      .vjp = vjp,
-     .needs = "x y"},
+     .needs = "x y",
+     .contraction = true},
 };
 
 }  // namespace

@@ -92,6 +92,7 @@ struct OpDef {
   bool checks = false;                         // may raise on data (index ranges): runs before any donated write
   bool inplace_variant = false;                // also make `name_` (elementwise Tensor methods)
   bool channels_last = false;                  // rank >= 3 operands want channels-last inside a Plan
+  bool contraction = false;                    // sums of products: may take bf16 operands for f32 ones (PassOptions)
   // ---- filled by the table ----
   std::string name;
   std::vector<ArgSpec> args;
@@ -159,6 +160,8 @@ const std::string* intern(std::string_view s);  // interned strings: static `str
 uint32_t needs_inputs(const Node& n);   // bit mask of inputs whose values its vjp reads
 uint32_t needs_outputs(const Node& n);
 
+int words_of(const ArgSpec& a, const int64_t* words);  // how many words of `Attrs` an argument takes, given its first
+
 // Schema position <-> inputs of one call: first input and count of argument `i` (0 or 1 for optionals, n for lists).
 struct InputRange { uint32_t first, count; };
 InputRange input_range(const Call& c, int arg);
@@ -167,6 +170,7 @@ InputRange input_range(const Call& c, int arg);
 struct RngState { int64_t seed, offset; };
 RngState rng_state();
 void set_rng_state(RngState s);
+RngState reserve_rng(int64_t count);  // the state to draw `count` numbers with
 
 // ---- making nodes ----
 using AttrValue = std::variant<std::monostate, bool, int64_t, double, DType, std::string, Ints, std::vector<double>>;

@@ -14,4 +14,13 @@ const std::vector<Pass>& pipeline() {
   return passes;
 }
 
+// What folds must see the products as they were recorded, so precision is chosen in a walk of its own.
+const std::vector<std::vector<Pass>>& inference_pipelines() {
+  static const std::vector<std::vector<Pass>> walks = {
+      {{"skip_training", skip_training, true}, {"fold_batch_norm", fold_batch_norm, true}},
+      {{"lower_precision", lower_precision, true}},
+  };
+  return walks;
+}
+
 }  // namespace yuloh

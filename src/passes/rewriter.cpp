@@ -20,12 +20,15 @@ const void* region_of(const Node& n) { return n.extra ? n.extra->region.get() : 
 
 class Rewriter {
  public:
-  explicit Rewriter(const PassOptions& o) : options_(o), context_{o} {}
+  Rewriter(const PassOptions& o, const std::vector<Pass>& passes) : options_(o), passes_(passes), context_{o, nullptr, {}} {}
 
   Graph run(const Graph& g) {
     const std::vector<Node*> order = topological(g.outputs);
     done_.reserve(order.size() * 2);
     seen_.reserve(order.size());
+    for (Node* n : order)
+      for (const Value& v : n->inputs) ++uses_[v.node.get()];
+    for (const Value& v : g.outputs) uses_[v.node.get()] += 2;
     for (Node* n : order)
       if (n->kind == Node::Kind::kOp) rewrite(n, copy(*n), 0);
     Graph r{g.inputs, {}};
@@ -58,6 +61,8 @@ class Rewriter {
     }
     if (out.size() < old->outputs.size())
       fail(ErrorKind::kRuntime, "passes: ", old->op->name, " lost an output.");
+    if (const auto u = uses_.find(old); u != uses_.end() && u->second > 1)
+      for (const Value& v : out) context_.shared.insert(v.node.get());
     done_.insert_or_assign(old, std::move(out));
     keep_.push_back(Ref<Node>(old));
   }
@@ -67,7 +72,7 @@ class Rewriter {
     modes().pos = n->pos;  // replacements belong to the same line of the user's code
     const uint64_t first = next_node_id();
     bool hit = false;
-    for (const Pass& p : pipeline()) {
+    for (const Pass& p : passes_) {
       if (!p.always && !options_.rules) continue;
       context_.fired = p.name;
       if (!(hit = p.apply(n, &context_, out))) continue;
@@ -126,8 +131,10 @@ class Rewriter {
   }
 
   const PassOptions& options_;
+  const std::vector<Pass>& passes_;
   PassContext context_;
   std::unordered_map<const Node*, Values> done_;
+  std::unordered_map<const Node*, int> uses_;
   std::unordered_multimap<uint64_t, Ref<Node>> seen_;
   std::vector<Ref<Node>> keep_;  // replaced nodes stay alive: their addresses are keys
 };
@@ -137,6 +144,8 @@ Ref<Node> with_inputs(const Node& n, SmallVec<Value, 3> inputs) {
   auto r = make_ref<Node>();
   r->op = n.op, r->pos = n.pos, r->attrs = n.attrs, r->id = next_node_id();
   r->inputs = std::move(inputs);
+  r->traced = n.op->random && n.traced;
+  for (const Value& v : r->inputs) r->traced = r->traced || v.node->traced;
   for (const auto& o : n.outputs) r->outputs.push_back({o.type, nullptr});
   if (region_of(n)) r->make_extra().region = n.extra->region;
   return r;
@@ -144,7 +153,13 @@ Ref<Node> with_inputs(const Node& n, SmallVec<Value, 3> inputs) {
 
 Graph run_passes(const Graph& g, const PassOptions& o) {
   NoGrad guard;
-  return Rewriter(o).run(g);
+  return Rewriter(o, pipeline()).run(g);
+}
+Graph run_inference_passes(const Graph& g, const PassOptions& o) {
+  NoGrad guard;
+  Graph r = g;
+  for (const std::vector<Pass>& walk : inference_pipelines()) r = Rewriter(o, walk).run(r);
+  return r;
 }
 
 }  // namespace yuloh

@@ -421,6 +421,8 @@ std::shared_ptr<const Plan> PlanBuilder::build() {
   }
   for (const Value& v : graph_.outputs) {
     int x = id(v);
+    if (const PlanValue& o = values_[x]; options_.row_major_outputs && !is_row_major(o.type.shape, o.strides))
+      x = copied(x, row_major_strides(o.type.shape));
     ensure_written(x, v.node->pos.instr);
     output_ids_.push_back(x);
   }

@@ -26,6 +26,7 @@ struct PlanOptions {
   bool rules = true;     // rewrite rules and CSE
   bool explain = false;  // keep candidate decisions in Plan::explain and in the steps
   bool explain_fusion = false;  // ... and what fused with what
+  bool row_major_outputs = false;  // results leave in row-major layout whatever the plan prefers
 };
 
 // Where a kernel argument lives.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 namespace yuloh::py {
 namespace {
@@ -111,7 +112,7 @@ int64_t as_int(PyObject* o, std::string_view what) {
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
     if (numel(t.type().shape) != 1) type_error(what, ": expected one integer, got a Tensor of shape ", t.type().shape, ".");
-    const Ref<Buffer> b = t.materialise();
+    const Ref<Buffer> b = data_of(t);
     return load_int(b->data(), t.type().dtype);
   }
   const Obj i(PyNumber_Index(o));
@@ -131,7 +132,7 @@ double as_double(PyObject* o, std::string_view what) {
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
     if (numel(t.type().shape) != 1) type_error(what, ": expected one number, got a Tensor of shape ", t.type().shape, ".");
-    const Ref<Buffer> b = t.materialise();
+    const Ref<Buffer> b = data_of(t);
     return load_double(b->data(), t.type().dtype);
   }
   const double d = PyFloat_AsDouble(o);
@@ -147,7 +148,7 @@ Shape as_shape(PyObject* o, std::string_view what) {
     Tensor& t = tensor_of(o);
     const TensorType type = t.type();
     if (type.shape.size() > 1) type_error(what, ": expected a 1-D Tensor, got shape ", type.shape, ".");
-    const Ref<Buffer> b = t.materialise();
+    const Ref<Buffer> b = data_of(t);
     for (int64_t i = 0; i < numel(type.shape); ++i)
       s.push_back(load_int(static_cast<char*>(b->data()) + i * dtype_size(type.dtype) * (type.shape.empty() ? 0 : b->strides[0]), type.dtype));
     return s;
@@ -182,9 +183,29 @@ Value value_from_buffer(PyObject* array) {
   return make_data(t, std::move(buf));
 }
 
+Value value_borrowing_buffer(PyObject* array) {
+  auto pinned = std::shared_ptr<Py_buffer>(new Py_buffer(), [](Py_buffer* b) {
+    const PyGILState_STATE g = PyGILState_Ensure();
+    if (b->obj) PyBuffer_Release(b);
+    PyGILState_Release(g);
+    delete b;
+  });
+  TensorType t;
+  if (PyObject_GetBuffer(array, pinned.get(), PyBUF_RECORDS_RO) != 0) throw PythonError();
+  const Py_buffer& b = *pinned;
+  const bool aligned = b.itemsize > 0 && reinterpret_cast<uintptr_t>(b.buf) % static_cast<size_t>(b.itemsize) == 0;
+  if (!aligned || !PyBuffer_IsContiguous(&b, 'C') || !dtype_of_format(b.format, b.itemsize, &t.dtype)) return value_from_buffer(array);
+  for (int i = 0; i < b.ndim; ++i) t.shape.push_back(b.shape[i]);
+  auto storage = make_ref<Storage>();
+  storage->data = b.buf, storage->bytes = static_cast<size_t>(b.len), storage->free = [pinned] {};
+  auto buf = make_ref<Buffer>();
+  buf->storage = std::move(storage), buf->strides = row_major_strides(t.shape);
+  return make_data(t, std::move(buf));
+}
+
 PyObject* to_numpy(Tensor& t) {
   const TensorType type = t.type();
-  const Ref<Buffer> b = t.materialise();
+  const Ref<Buffer> b = data_of(t);
   static PyObject* empty = nullptr;
   if (!empty) {
     const Obj np = Obj::check(PyImport_ImportModule("numpy"));

@@ -19,6 +19,7 @@ namespace nb = nanobind;
 namespace yuloh::py {
 void bind_profile(nb::module_& m);  // profile.cpp
 void bind_loader(nb::module_& m);  // loader.cpp
+void bind_programs(nb::module_& m);  // program.cpp
 namespace {
 
 struct DTypeObject {
@@ -344,6 +345,7 @@ NB_MODULE(_core, m) {
   bind_formats(m);
   bind_profile(m);
   bind_loader(m);
+  bind_programs(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

@@ -73,6 +73,7 @@ PyObject* dtype_object(DType t);                 // borrowed singleton
 bool dtype_from_object(PyObject* o, DType* t);   // DType, str, np.dtype, np.float32, float/int/bool
 void register_dtype_object(DType t, PyObject* o);
 Value value_from_buffer(PyObject* array);  // copies; NumPy arrays and anything with a buffer
+Value value_borrowing_buffer(PyObject* array);  // no copy where the array is contiguous: it is pinned, and must not change
 PyObject* to_numpy(Tensor& t);
 int64_t as_int(PyObject* o, std::string_view what);
 double as_double(PyObject* o, std::string_view what);
@@ -80,6 +81,7 @@ Shape as_shape(PyObject* o, std::string_view what);
 
 // ---- recording ----
 PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant);
+inline Ref<Buffer> data_of(Tensor& t);  // materialise(), with the user's position where a recording may refuse
 bool capture_position();                         // modes().pos = the user's instruction; true: user code called us directly
 DType default_dtype();
 void set_default_dtype(DType t);
@@ -96,5 +98,10 @@ PyTypeObject* make_op_type();
 PyObject* make_op_callable(const OpDef& op, bool inplace_variant, const char* public_name);
 PyObject* get_item(PyObject* self, PyObject* index);
 int set_item(PyObject* self, PyObject* index, PyObject* value);
+
+inline Ref<Buffer> data_of(Tensor& t) {
+  if (modes().tracing) capture_position();
+  return t.materialise();
+}
 
 }  // namespace yuloh::py

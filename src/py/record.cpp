@@ -67,6 +67,7 @@ std::unordered_map<uint64_t, Site>& sites() {
   return *m;
 }
 bool may_specialise(double v, const OpDef& op, int arg) {
+  if (modes().tracing) return false;  // a number may turn out to depend on a size; TracedProgram specialises later
   const SourcePos& p = modes().pos;
   uint64_t k = reinterpret_cast<uint64_t>(p.code) * 0x9e3779b97f4a7c15ull ^ static_cast<uint64_t>(static_cast<uint32_t>(p.instr)) << 20 ^
                op.uid ^ static_cast<uint64_t>(arg) << 56;

@@ -163,7 +163,7 @@ PyObject* m_item_at(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     int64_t count = numel(type.shape), flat = 0;
     if (count == 0) index_error("item: an empty tensor has no elements, got shape ", type.shape, ".");
     if (n == 0 && count != 1) value_error("item: only a tensor of one element has a single value, got shape ", type.shape, ".");
-    const Ref<Buffer> b = t.materialise();
+    const Ref<Buffer> b = data_of(t);
     Ints index(type.shape.size(), 0);
     if (n == 1) flat = as_int(args[0], "item");
     if (n == 1) {
@@ -284,11 +284,11 @@ PyObject* m_remove_hook(PyObject* self, PyObject* id) {
   });
 }
 PyObject* m_data_ptr(PyObject* self, PyObject*) {
-  return guarded([&] { return PyLong_FromVoidPtr(SELF.materialise()->data()); });
+  return guarded([&] { return PyLong_FromVoidPtr(data_of(SELF)->data()); });
 }
 PyObject* m_strides(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Ref<Buffer> b = SELF.materialise();
+    const Ref<Buffer> b = data_of(SELF);
     PyObject* l = PyList_New(b->strides.size());
     for (uint32_t i = 0; i < b->strides.size(); ++i) PyList_SET_ITEM(l, i, PyLong_FromLongLong(b->strides[i]));
     return l;

@@ -6,49 +6,26 @@
 #include <chrono>
 #include <unordered_map>
 
-#include "cpu/parallel.h"
 #include "plan/profile.h"
+#include "run/executor.h"
 #include "run/plan_cache.h"
 #include "run/tensor.h"
 
 namespace yuloh {
 
 const std::function<void()>& poll_function();
-const InterpreterLock& interpreter_lock();
 std::mutex& pending_list_mutex();
 
 namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// One lock for looking at graphs and running plans: there is one executor team per process.
-std::mutex g_exec_mu;
 uint32_t g_mark = 0;
 
 PlanCache& cache() {
   static auto* c = new PlanCache;
   return *c;
 }
-}  // namespace
-
-namespace {
-class Unlocked {  // without the interpreter's lock
- public:
-  Unlocked() : lock_(interpreter_lock()), token_(lock_.release ? lock_.release() : nullptr) {}
-  ~Unlocked() {
-    if (token_) lock_.acquire(token_);
-  }
-  // Holds the interpreter's lock for a moment: every other thread is then between two operations, not within one.
-  void meet() {
-    if (!token_) return;
-    lock_.acquire(token_);
-    token_ = lock_.release();
-  }
-
- private:
-  const InterpreterLock lock_;
-  void* token_;
-};
 }  // namespace
 
 class Flush {
@@ -67,6 +44,25 @@ class Flush {
     if (!pending(v) || has_error(*v.node)) return;
     roots_ = {v};
     run_roots(nullptr);
+  }
+
+  // Computes one value and, of the graph below it, what others hold.
+  void run_held(const Value& v) {
+    if (has_error(*v.node)) rethrow(*v.node);
+    roots_ = {v};
+    walk();
+    std::vector<uint32_t> edges(order_.size(), 0);
+    for (Node* n : order_)
+      for (const Value& in : n->inputs)
+        if (pending(in)) ++edges[in.node->slot];
+    ++edges[v.node->slot];  // roots_
+    std::vector<Value> held;
+    for (Node* n : order_)
+      if (n->use_count() > edges[n->slot])
+        for (uint32_t i = 0; i < n->outputs.size(); ++i)
+          if (!n->materialised(i)) held.push_back(Value(n, i));
+    roots_ = std::move(held);
+    run_roots(&v);
   }
 
   // After a failure that no node can be blamed for (memory): every value runs by itself, the ones that need least first,
@@ -184,7 +180,7 @@ class Flush {
     });
     all.erase(std::unique(all.begin(), all.end()), all.end());
     for (const Value& v : all)
-      if (pending(v) && !has_error(*v.node)) roots_.push_back(v);
+      if (pending(v) && !v.node->traced && !has_error(*v.node)) roots_.push_back(v);
   }
 
   [[noreturn]] static void rethrow(const Node& n) { throw Error(static_cast<ErrorKind>(n.extra->error_kind), n.extra->error); }
@@ -510,41 +506,8 @@ class Flush {
 };
 
 namespace {
-thread_local bool g_running = false;  // this thread holds g_exec_mu
-class Running {  // the executor's lock, taken without the interpreter's: whoever holds it may wait for that one
- public:
-  Running() {
-    // A signal handler or a finaliser that Python ran in the middle of a step reads a tensor.
-    if (g_running)
-      fail(ErrorKind::kRuntime, "read: a step is running in this thread; a tensor cannot be computed inside a signal handler "
-           "or finaliser that interrupts it. Hint: note the event and read after the step.");
-    g_exec_mu.lock();
-    g_running = true;
-  }
-  ~Running() {
-    g_running = false;
-    g_exec_mu.unlock();
-  }
-};
-}  // namespace
-
-// Around fork(): nobody else runs a step then, so the child finds locks and graphs whole.
-void before_fork() {
-  if (g_running) return;
-  const Unlocked unlocked;
-  g_exec_mu.lock();
-}
-void after_fork() {
-  if (!g_running) g_exec_mu.unlock();
-}
-
-namespace {
 void prepare_to_run() {
-  num_threads();  // the calling thread's team size, so that library kernels agree with ours
-  if (in_forked_child()) {  // kernels made before the fork expect threads that do not exist here
-    static const bool once = (cache().clear(), true);
-    (void)once;
-  }
+  if (prepare_executor()) cache().clear();
 }
 }  // namespace
 
@@ -557,6 +520,7 @@ void Context::await_visitor() {
 }
 
 void Context::flush(const Value* want) {
+  if (modes().recording) return want ? compute(*want) : void();  // a program's nodes are not this graph's
   const Unlocked unlocked;
   const Running running;
   step_closed = false;
@@ -574,7 +538,7 @@ void Context::compute(const Value& v) {
   const Unlocked unlocked;
   const Running running;
   prepare_to_run();
-  Flush(*this).run_alone(v);
+  Flush(*this).run_held(v);
 }
 
 void Context::visit(const Value& v) {
@@ -600,7 +564,7 @@ void Context::visit(const Value& v) {
 
 void clear_plan_cache() {
   const Unlocked unlocked;
-  std::lock_guard lock(g_exec_mu);
+  const Running running;
   cache().clear();
   run_stats().kept_plans = run_stats().kept_bytes = 0;
 }

@@ -3,10 +3,7 @@
 // function, a package. Session: runs one on buffers. It records on placeholders once per set of input types, compiles
 // a Plan, keeps it in a cache bounded by bytes, and shares the weights between all shapes, threads and clones.
 #pragma once
-#include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,8 +22,9 @@ class Program {
  public:
   virtual ~Program() = default;
   std::vector<ProgramPort> inputs, outputs;
+  std::vector<std::vector<TensorType>> warm;  // input types that a Session gets ready for when it is made
   // Weights are data nodes (make_data) made once: equal for every call. Throws NeedsData where a value of a placeholder
-  // must be read to go on.
+  // must be read to go on (read_value of run/recording.h does). Called from any thread.
   virtual Values record(const Values& inputs) const = 0;
 };
 
@@ -37,6 +35,7 @@ struct NeedsData : Error {
 
 struct SessionOptions {
   PlanOptions plan;
+  bool fold_weights = true;                   // batch norm into the convolution or product before it
   DType precision = DType::kFloat32;          // kBFloat16: matrix products and convolutions compute in it
   std::vector<std::string> keep_precision;    // op names that stay in fp32 ("disabled_ops")
   size_t memory_limit = 0;                    // bytes of weights, plans, workspaces of all runs together; 0: none
@@ -55,7 +54,8 @@ class Session {
   // Thread-safe. Row-major or strided buffers in, row-major buffers out. Raises what is wrong with the inputs by name.
   std::vector<Ref<Buffer>> run(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
                                std::vector<TensorType>* out_types);
-  std::shared_ptr<const Plan> prepare(const std::vector<TensorType>& types);  // compiles ahead (warm-up); null: needs data
+  std::shared_ptr<const Plan> prepare(const std::vector<TensorType>& types);  // compiles ahead; null: needs data
+  void warm_up(const std::vector<TensorType>& types);  // compiles and runs once on zeros
   std::shared_ptr<Session> clone() const;  // shares program, weights and plans
   std::vector<MemoryItem> memory_report() const;
   const Program& program() const;

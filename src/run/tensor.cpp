@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include "plan/profile.h"
+#include "run/recording.h"
 
 namespace yuloh {
 namespace {
 std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
-bool is_pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
+bool is_pending(const Value& v) {
+  return v && v.node->kind == Node::Kind::kOp && !v.node->traced && !v.node->materialised(v.index);
+}
 std::function<void()> g_poll;
 InterpreterLock g_interpreter;
 std::string (*g_resolver)(const SourcePos&) = nullptr;
@@ -30,6 +33,7 @@ void Cell::settle() const {
 
 void Cell::set(Value v) {
   settle();
+  if (modes().recording) modes().recording->note_write(this);
   // Of a value that was written in place before it ever ran, the first version: what a failing step goes back to.
   if (!is_pending(value_) || !committed_) committed_ = value_;
   value_ = std::move(v);
@@ -249,15 +253,8 @@ void accumulate_backward(const BackwardRequest& r) {
 
 Ref<Buffer> Tensor::materialise() {
   const Value v = value();
-  if (is_pending(v)) {
-    Context::current().flush(&v);
-  } else if (v.node->kind == Node::Kind::kScalar) {
-    auto b = allocate_buffer(v.type());
-    if (is_integral(v.dtype())) store_int(b->data(), v.dtype(), v.node->attrs[0]);
-    else store_double(b->data(), v.dtype(), scalar_as_double(*v.node));
-    return b;
-  }
-  return v.node->outputs[v.index].buffer;
+  if (is_pending(v) && !modes().recording) Context::current().flush(&v);
+  return read_value(v);
 }
 
 Flags& flags() {

@@ -110,7 +110,7 @@ class Context {
   static Context& current();
   // Runs everything live handles reach (plus `want`, if given); gives the interpreter's lock up meanwhile.
   void flush(const Value* want = nullptr);
-  // Computes one value and leaves the graph below it pending: for what must be known while recording (shapes in files).
+  // Runs what `v` needs and nothing else; of that, what somebody holds gets its value too.
   void compute(const Value& v);
   bool has_pending();
   void note_bytes(int64_t b) { pending_bytes_ += b; }

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jit room: from a Python function to a program, by running it on placeholders.
+
+Open sizes are found out by comparison: the function runs at two sizes of each, every number that differs becomes an
+expression of the sizes, and runs at further sizes must agree. A number that cannot be expressed is an error with its
+op and line, never a silently fixed size.
+"""
+import itertools
+
+from .. import _core
+from ..static import InputSpec
+from .structure import flatten, is_spec, rebuild
+
+__all__ = ["export"]
+
+# Sizes to try for an open axis: two that are compared, one that must agree, and one that shares no factor with them:
+# it tells exact division from rounding. 0, 1 and 2 mean something to code (empty, broadcast, pairs), so none is used.
+_BATCH = (3, 4, 6, 7)
+_OTHER = ((96, 128, 160, 101), (32, 48, 64, 41), (8, 12, 16, 11), (3, 4, 6, 7))
+_MOST_OPEN = 6
+
+
+def export(function, arguments, named):
+    """TracedProgram of ``function(arguments)``.
+
+    ``arguments``: {name: nested InputSpec, Tensor or constant}; ``named``: [(name, tensor, is_parameter)] of the state it
+    may use. Returns (program, names of state that the function changes).
+    """
+    leaves = [(name, leaf) for name, value in arguments.items() for leaf in flatten([value])]
+    specs, names, counts = [], [], {}
+    for name, leaf in leaves:
+        if not is_spec(leaf):
+            continue
+        if not isinstance(leaf, InputSpec):
+            leaf = InputSpec(list(leaf.shape), leaf.dtype, leaf.name if not leaf.name.startswith("generated") else None)
+        many = sum(1 for other, x in leaves if other == name and is_spec(x)) > 1
+        label = leaf.name or (f"{name}_{counts.get(name, 0)}" if many else str(name))
+        counts[name] = counts.get(name, 0) + 1
+        while label in names:
+            label += "_"
+        specs.append(leaf)
+        names.append(label)
+    slots = [(i, axis) for i, spec in enumerate(specs) for axis, n in enumerate(spec.shape) if n in (-1, None)]
+    first_error = None
+    for tied in ((False, True) if len(slots) > 1 else (False,)):
+        number = {}  # (input, axis) -> open size; tied: one per axis
+        for i, axis in slots:
+            number[i, axis] = axis if tied else len(number)
+        order = sorted(set(number.values()))
+        number = {slot: order.index(n) for slot, n in number.items()}
+        if len(order) > _MOST_OPEN:
+            first_error = first_error or ValueError(
+                f"to_static: {len(order)} open sizes are too many, expected at most {_MOST_OPEN}. Hint: fix some of them.")
+            continue
+        for sizes in (_OTHER if any(axis for _, axis in slots) else _OTHER[-1:]):
+            try:
+                return _at_sizes(function, arguments, named, specs, names, number, len(order), sizes)
+            except _NotRecordable as error:
+                raise error.args[0] from None
+            except Exception as error:  # these sizes do not suit the function; others may
+                first_error = first_error or error
+            if not slots:
+                break
+    raise first_error
+
+
+class _NotRecordable(Exception):
+    pass
+
+
+def _at_sizes(function, arguments, named, specs, names, number, n_open, other):
+    axes = [min(axis for (_, axis), k in number.items() if k == i) for i in range(n_open)]
+    table = [_BATCH if axis == 0 else other for axis in axes]
+
+    def run(sizes):
+        types = [([sizes[number[i, a]] if n in (-1, None) else n for a, n in enumerate(spec.shape)], spec.dtype)
+                 for i, spec in enumerate(specs)]
+        trace, written = _record(function, arguments, types, named)
+        trace.sizes = list(sizes)
+        return trace, written
+
+    first, written = run([t[0] for t in table])
+    corners = [first] + [run([t[mask >> i & 1] for i, t in enumerate(table)])[0] for mask in range(1, 1 << n_open)]
+    more = []
+    if n_open:
+        more.append(run([t[2] for t in table])[0])
+        for i in range(n_open):  # one odd size at a time: a model may insist on divisible ones elsewhere
+            try:
+                more.append(run([t[3] if i == k else t[0] for k, t in enumerate(table)])[0])
+            except _NotRecordable:
+                raise
+            except Exception:
+                pass
+    dims = [f"s{i}" for i in range(n_open)]
+    ports = [(name, spec.dtype, [-1 if n in (-1, None) else n for n in spec.shape],
+              [dims[number[i, a]] if n in (-1, None) else "" for a, n in enumerate(spec.shape)])
+             for i, (name, spec) in enumerate(zip(names, specs))]
+    program = _core.generalise(corners, more, ports, [], dims)
+    if not n_open:
+        program.warm = [[(list(spec.shape), spec.dtype) for spec in specs]]
+    return program, written
+
+
+def _record(function, arguments, types, named):
+    recorder = _core.Recorder(types, named)
+    try:
+        inputs = iter(recorder.inputs)
+        flat = flatten(list(arguments.values()))
+        values = iter([next(inputs) if is_spec(leaf) else leaf for leaf in flat])
+        try:
+            result = function({name: rebuild(value, values) for name, value in arguments.items()})
+        except RuntimeError as error:
+            if str(error).startswith("to_static: the value of a tensor"):
+                raise _NotRecordable(error) from None
+            raise
+        outputs = [leaf for leaf in flatten([result]) if isinstance(leaf, _core.Tensor)]
+        if not outputs:
+            raise _NotRecordable(ValueError("to_static: the function returns no tensor, so there is nothing to save."))
+        return recorder.finish(outputs), recorder.written()
+    finally:
+        recorder.close()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jit room: ``save`` and ``load`` of programs."""
+import os
+import warnings
+
+from .. import _core
+from ..framework.parameter import Parameter
+from ..nn import Layer
+from .export import export
+from .static_function import StaticFunction, to_static
+
+__all__ = ["SUFFIX", "find_files", "load", "program_of", "save"]
+
+SUFFIX = ".yuloh"
+_CONFIGS = {"output_spec", "with_hook", "combine_params", "clip_extra", "skip_forward", "skip_prune_program",
+            "input_names_after_prune", "separate_params", "keep_name_table", "legacy_format"}
+
+
+def _layers_of(function):
+    """Layers that a plain function reaches through its closure or its globals, by name."""
+    names = list(getattr(function, "__code__", None).co_freevars) if hasattr(function, "__code__") else []
+    cells = getattr(function, "__closure__", None) or ()
+    found = {n: c.cell_contents for n, c in zip(names, cells) if _filled(c)}
+    for name in getattr(getattr(function, "__code__", None), "co_names", ()):
+        found.setdefault(name, getattr(function, "__globals__", {}).get(name))
+    return {n: v for n, v in found.items() if isinstance(v, Layer)}
+
+
+def _filled(cell):
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def state_of(static):
+    """[(name as in state_dict, tensor, is_parameter)] that a StaticFunction may use."""
+    owner = static._instance
+    if isinstance(owner, Layer):
+        layers = {"": owner}
+    else:
+        layers = {f"{name}.": layer for name, layer in _layers_of(static._function).items()}
+    return [(prefix + name, tensor, isinstance(tensor, Parameter)) for prefix, layer in layers.items()
+            for name, tensor in layer.to_static_state_dict().items()]
+
+
+def program_of(static, input_spec=None):
+    """TracedProgram of a StaticFunction in evaluation mode, for ``input_spec``, its own specs, or its last call."""
+    spec = static._input_spec if input_spec is None else input_spec
+    if spec is not None:
+        if not isinstance(spec, (list, tuple)):
+            raise TypeError(f"jit.save: input_spec must be a list or tuple, got {type(spec).__name__}.")
+        names = _parameter_names(static, len(spec))
+        arguments = dict(zip(names, spec))
+
+        def invoke(values):
+            return static.plain(*values.values())
+    elif static._seen is not None:
+        args, kwargs = static._seen
+        arguments = dict(zip(_parameter_names(static, len(args)), args), **kwargs)
+
+        def invoke(values):
+            given = list(values.values())
+            return static.plain(*given[:len(args)], **dict(zip(kwargs, given[len(args):])))
+    else:
+        raise ValueError(f"jit.save: the inputs of {static.__name__} are not known. Hint: give input_spec=[InputSpec(...)], "
+                         "or call it once before saving.")
+    layers = [static._instance] if isinstance(static._instance, Layer) else list(_layers_of(static._function).values())
+    modes = [(layer, layer.training) for top in layers for layer in top.sublayers(include_self=True)]
+    try:
+        for layer, _ in modes:
+            layer.training = False
+        program, written = export(invoke, arguments, state_of(static))
+    finally:
+        for layer, training in modes:
+            layer.training = training
+    if written:
+        warnings.warn(f"jit.save: {static.__name__} changes {', '.join(written)}; the saved program keeps no state from one "
+                      "call to the next.", stacklevel=3)
+    return program
+
+
+def _parameter_names(static, count):
+    import inspect
+    try:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [n for n, p in inspect.signature(static._function).parameters.items() if p.kind in kinds]
+    except ValueError:
+        names = []
+    if static._instance is not None:
+        names = names[1:]
+    return (names + [f"input_{i}" for i in range(len(names), count)])[:count]
+
+
+def save(layer, path, input_spec=None, **configs):
+    """Saves a Layer or function as a program that runs without Python.
+
+    ``path`` is a prefix. ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
+    constants. A Layer is saved as in ``eval()``, and left in the mode it was in; its other methods marked by ``to_static``
+    are saved beside ``forward``. ValueError for code whose result depends on tensor values in Python.
+    """
+    unknown = set(configs) - _CONFIGS
+    if unknown:
+        raise ValueError(f"jit.save: unknown option {sorted(unknown)[0]!r}; expected one of {sorted(_CONFIGS)}.")
+    if not os.path.basename(path):
+        raise ValueError("jit.save: path must be a directory and a file name prefix, got "
+                         f"{path!r}.")
+    programs = {}
+    if isinstance(layer, Layer):
+        forward = layer.forward
+        if not isinstance(forward, StaticFunction):
+            forward = StaticFunction(type(layer).forward, None, layer)
+        if not configs.get("skip_forward"):
+            programs["forward"] = program_of(forward, input_spec)
+        for name in dir(type(layer)):
+            if name != "forward" and isinstance(getattr(type(layer), name, None), StaticFunction):
+                programs[name] = program_of(getattr(layer, name))
+    elif isinstance(layer, StaticFunction) or callable(layer):
+        programs["forward"] = program_of(layer if isinstance(layer, StaticFunction) else to_static(layer), input_spec)
+    else:
+        raise TypeError(f"jit.save: expected a Layer or a function, got {type(layer).__name__}.")
+    if os.path.dirname(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    for name, program in programs.items():
+        program.save(path + ("" if name == "forward" else f".{name}") + SUFFIX)
+
+
+def find_files(path):
+    """{method: file} of what ``save`` wrote under a prefix; empty: nothing."""
+    found = {}
+    if os.path.exists(path + SUFFIX):
+        found["forward"] = path + SUFFIX
+    folder, base = os.path.split(path)
+    if os.path.isdir(folder or "."):
+        for name in sorted(os.listdir(folder or ".")):
+            if name.startswith(base + ".") and name.endswith(SUFFIX) and name != base + SUFFIX:
+                method = name[len(base) + 1:-len(SUFFIX)]
+                if method.isidentifier():
+                    found[method] = os.path.join(folder, name)
+    return found
+
+
+def load(path, **configs):
+    """The TranslatedLayer of what ``save`` wrote under the prefix ``path``. ValueError where nothing is there."""
+    from .translated_layer import TranslatedLayer
+    files = find_files(os.fspath(path))
+    if not files:
+        raise ValueError(f"jit.load: no saved program under the prefix {os.fspath(path)!r}. Hint: give the path that "
+                         "jit.save was given, without a suffix.")
+    return TranslatedLayer({name: _core.TracedProgram.load(file) for name, file in files.items()})

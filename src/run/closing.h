@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a recorded program to what compile_plan takes: a closed graph whose leaves are plan inputs. Weights are inputs
+// that are bound once; arithmetic between weights (a folded batch norm, a cast to bf16) is computed once and shared by
+// structural hash, however often and for whatever shapes it is recorded. Used by program.cpp only.
+#pragma once
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "run/plan_cache.h"
+
+namespace yuloh {
+
+struct ClosedGraph {
+  Graph graph;
+  std::vector<PlanInput> inputs;  // strides of leaves are the caller's to fill in
+  std::vector<Value> leaves;      // per input the value it stands for; null: fed, or drawn
+  std::vector<int64_t> drawn;     // per input > 0: the seed for that many random numbers; < 0: the offset that goes with it
+};
+// Copies what `roots` need of the nodes that `inside` accepts. Placeholders (kInput) keep their numbers, which are the
+// positions of `fed`.
+ClosedGraph close_graph(const std::vector<Value>& roots, const std::vector<TensorType>& fed, bool (*inside)(const Node&));
+bool belongs_to_plan(const Node& n);  // depends on a placeholder, or costs nothing (a view, a plain number)
+
+class Constants {
+ public:
+  // Buffers of values that no placeholder reaches (a null value: a null buffer). Small data is shared by content, all
+  // else by the storage it lies in. The caller is Running. `room(bytes)` is asked before anything is computed.
+  std::vector<Ref<Buffer>> resolve(const std::vector<Value>& values, const PlanOptions& options,
+                                   const std::function<void(size_t)>& room);
+  void drop_unused();  // what nothing else holds any more
+
+ private:
+  struct Entry {
+    Ref<Buffer> buffer;
+    std::vector<Ref<Storage>> from;  // storages whose addresses are part of the key
+  };
+  std::unordered_map<PlanKey, Entry, PlanKeyHash> map_;
+};
+
+}  // namespace yuloh

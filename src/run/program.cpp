@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/program.h"
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cpu/parallel.h"
+#include "passes/passes.h"
+#include "run/closing.h"
+#include "run/executor.h"
+#include "run/recording.h"
+
+namespace yuloh {
+namespace {
+constexpr size_t kStepBytes = 6 << 10;  // what a step of a plan holds beside its constants, measured over the zoo
+
+double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// One set of input types, ready to run. Null plan: the program needs data to be recorded.
+struct Ready {
+  std::shared_ptr<const Plan> plan;
+  std::vector<Ref<Buffer>> bound;       // by plan input; null where fed, drawn or a number
+  std::vector<double> scalars_double;
+  std::vector<int64_t> scalars_int, drawn;
+  size_t plan_bytes = 512, run_bytes = 0;
+};
+}  // namespace
+
+struct Session::State {
+  std::shared_ptr<const Program> program;
+  SessionOptions options;
+  mutable std::mutex mu;  // the cache; never held while something is recorded, compiled or run
+  std::list<PlanKey> order;
+  struct Cached {
+    std::shared_ptr<const Ready> ready;
+    std::list<PlanKey>::iterator where;
+  };
+  std::unordered_map<PlanKey, Cached, PlanKeyHash> map;
+  size_t cached_bytes = 0;
+  Constants constants;  // under the executor
+  std::atomic<size_t> weight_bytes{0};
+
+  static PlanKey key_of(const std::vector<TensorType>& types) {
+    PlanKey k;
+    for (const TensorType& t : types) {
+      k.mix(static_cast<uint64_t>(t.dtype) << 8 | t.shape.size());
+      for (Dim d : t.shape) k.mix(static_cast<uint64_t>(d));
+    }
+    return k;
+  }
+
+  std::shared_ptr<const Ready> find(const PlanKey& k) {
+    std::lock_guard lock(mu);
+    const auto it = map.find(k);
+    if (it == map.end()) return nullptr;
+    order.splice(order.end(), order, it->second.where);
+    return it->second.ready;
+  }
+
+  void put(const PlanKey& k, std::shared_ptr<const Ready> r) {  // Running
+    std::vector<std::shared_ptr<const Ready>> dropped;
+    {
+      std::lock_guard lock(mu);
+      if (map.count(k)) return;
+      cached_bytes += r->plan_bytes;
+      order.push_back(k);
+      map[k] = {std::move(r), std::prev(order.end())};
+      while (cached_bytes > options.plan_cache_bytes && order.size() > 1) {
+        const auto it = map.find(order.front());
+        cached_bytes -= it->second.ready->plan_bytes;
+        dropped.push_back(std::move(it->second.ready));
+        map.erase(it);
+        order.pop_front();
+      }
+    }
+    if (!dropped.empty()) {
+      dropped.clear();
+      constants.drop_unused();
+    }
+    count_weights();
+  }
+
+  void count_weights() {
+    std::unordered_set<const Storage*> seen;
+    size_t bytes = 0;
+    std::lock_guard lock(mu);
+    for (const auto& [k, c] : map)
+      for (const Ref<Buffer>& b : c.ready->bound)
+        if (b && seen.insert(b->storage.get()).second) bytes += b->storage->bytes;
+    weight_bytes = bytes;
+  }
+
+  void check_room(size_t more, const char* what) const {
+    if (!options.memory_limit) return;
+    size_t plans;
+    {
+      std::lock_guard lock(mu);
+      plans = cached_bytes;
+    }
+    const size_t weights = weight_bytes;
+    if (weights + plans + more <= options.memory_limit) return;
+    fail(ErrorKind::kMemory, "predictor: ", what, " needs ", mib(more), " MiB beside ", mib(weights), " MiB of weights and ",
+         mib(plans), " MiB of plans, got a memory limit of ", mib(options.memory_limit), " MiB. Hint: use a smaller batch or "
+         "raise the limit.");
+  }
+
+  void check(const std::vector<TensorType>& types) const;
+  std::shared_ptr<const Ready> prepare(const std::vector<TensorType>& types);
+  std::shared_ptr<const Ready> compile(const Graph& g, const std::vector<TensorType>& types);
+  std::vector<Ref<Buffer>> run_recorded(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+                                        std::vector<TensorType>* out_types);
+};
+
+// Everything is told apart by name before anything is recorded.
+void Session::State::check(const std::vector<TensorType>& types) const {
+  const std::vector<ProgramPort>& ports = program->inputs;
+  if (types.size() != ports.size())
+    value_error("predictor: the program takes ", ports.size(), " inputs, got ", types.size(), ".");
+  std::unordered_map<std::string, std::pair<Dim, const ProgramPort*>> named;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const ProgramPort& p = ports[i];
+    const TensorType& t = types[i];
+    if (t.dtype != p.dtype)
+      type_error("predictor: input `", p.name, "` has the wrong dtype, got ", t.dtype, "; expected ", p.dtype, ".");
+    bool fits = t.shape.size() == p.dims.size();
+    for (uint32_t d = 0; fits && d < t.shape.size(); ++d) fits = p.dims[d] < 0 || p.dims[d] == t.shape[d];
+    if (!fits) {
+      Shape want;
+      for (int64_t d : p.dims) want.push_back(d);
+      value_error("predictor: input `", p.name, "` has the wrong shape, got ", t.shape, "; expected ", want, " (-1: any).");
+    }
+    for (uint32_t d = 0; d < t.shape.size() && d < p.dim_names.size(); ++d) {
+      if (p.dim_names[d].empty()) continue;
+      const auto [it, fresh] = named.try_emplace(p.dim_names[d], t.shape[d], &p);
+      if (!fresh && it->second.first != t.shape[d])
+        value_error("predictor: inputs `", it->second.second->name, "` and `", p.name, "` share the size ", p.dim_names[d],
+                    ", got ", it->second.first, " and ", t.shape[d], ".");
+    }
+  }
+}
+
+std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorType>& types) {
+  check(types);
+  const PlanKey key = key_of(types);
+  if (auto r = find(key)) return r;
+  Graph g;
+  std::shared_ptr<const Ready> r;
+  try {
+    const Recording recording(true);
+    const NoGrad no_grad;
+    Values in;
+    for (size_t i = 0; i < types.size(); ++i) in.push_back(make_input(types[i], static_cast<int64_t>(i)));
+    g.inputs.assign(in.begin(), in.end());
+    const Values out = program->record(in);
+    g.outputs.assign(out.begin(), out.end());
+    PassOptions po;
+    po.fold_weights = options.fold_weights && options.plan.rules;
+    po.precision = options.precision, po.keep_precision = options.keep_precision;
+    g = run_inference_passes(g, po);
+  } catch (const NeedsData&) {
+    r = std::make_shared<Ready>();
+  }
+  const Unlocked unlocked;
+  const Running running;
+  if (prepare_executor()) {
+    std::lock_guard lock(mu);
+    map.clear(), order.clear(), cached_bytes = 0;
+  }
+  if (auto other = find(key)) return other;  // another thread was faster
+  if (!r) r = compile(g, types);
+  put(key, r);
+  return r;
+}
+
+std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::vector<TensorType>& types) {
+  ClosedGraph c = close_graph(g.outputs, types, belongs_to_plan);
+  auto r = std::make_shared<Ready>();
+  r->bound = constants.resolve(c.leaves, options.plan, [&](size_t bytes) { check_room(bytes, "preparing weights"); });
+  for (size_t i = 0; i < c.leaves.size(); ++i) {
+    const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
+    r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
+    r->scalars_double.push_back(scalar ? scalar_as_double(*c.leaves[i].node) : 0);
+    if (r->bound[i]) c.inputs[i].strides = r->bound[i]->strides;
+  }
+  r->drawn = std::move(c.drawn);
+  PlanOptions o = options.plan;
+  o.row_major_outputs = true;
+  r->plan = compile_plan(c.graph, std::move(c.inputs), o);
+  r->plan_bytes = r->plan->steps.size() * kStepBytes + sizeof(Ready) + c.leaves.size() * 64;
+  for (const auto& s : r->plan->constants) r->plan_bytes += s->bytes;
+  r->run_bytes = r->plan->arena_bytes;
+  for (size_t b : r->plan->own_bytes) r->run_bytes += b;
+  return r;
+}
+
+// The program reads data to know what to do: it is recorded on the data itself and runs piece by piece.
+std::vector<Ref<Buffer>> Session::State::run_recorded(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+                                                      std::vector<TensorType>* out_types) {
+  const Recording recording(false);
+  const NoGrad no_grad;
+  Values in;
+  for (size_t i = 0; i < types.size(); ++i) in.push_back(make_data(types[i], inputs[i]));
+  const Values out = program->record(in);
+  std::vector<Ref<Buffer>> r;
+  for (const Value& v : out) r.push_back(read_value(v));
+  for (uint32_t i = 0; i < out.size(); ++i) {
+    r[i] = row_major_copy(out[i].type(), *r[i]);
+    if (out_types) out_types->push_back(out[i].type());
+  }
+  return r;
+}
+
+Session::Session(std::shared_ptr<const Program> program, SessionOptions options) : state_(std::make_shared<State>()) {
+  state_->program = std::move(program);
+  state_->options = std::move(options);
+  for (const auto& types : state_->program->warm) warm_up(types);
+}
+Session::~Session() = default;
+
+std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+                                      std::vector<TensorType>* out_types) {
+  if (out_types) out_types->clear();
+  if (inputs.size() != types.size()) value_error("predictor: got ", inputs.size(), " buffers for ", types.size(), " types.");
+  const auto ready = state_->prepare(types);
+  if (!ready->plan) return state_->run_recorded(types, inputs, out_types);
+  PlanRun r;
+  r.inputs = ready->bound;
+  r.scalars_double = ready->scalars_double, r.scalars_int = ready->scalars_int;
+  RngState rng{0, 0};
+  for (size_t i = 0; i < ready->drawn.size(); ++i) {
+    const int64_t n = ready->drawn[i];
+    if (n == 0) continue;
+    if (n > 0) rng = reserve_rng(n);
+    r.scalars_int[i] = n > 0 ? rng.seed : rng.offset;
+    r.scalars_double[i] = static_cast<double>(r.scalars_int[i]);
+  }
+  const Unlocked unlocked;
+  for (size_t i = 0; i < types.size(); ++i)
+    r.inputs[i] = is_row_major(types[i].shape, inputs[i]->strides) ? inputs[i] : row_major_copy(types[i], *inputs[i]);
+  {
+    const Running running;
+    num_threads();  // this thread's team agrees with ours
+    state_->check_room(ready->run_bytes, "this request");
+    run_plan(*ready->plan, &r, {});
+  }
+  for (size_t i = 0; i < r.outputs.size(); ++i) {
+    const PlanOutput& o = ready->plan->outputs[i];
+    if (out_types) out_types->push_back(o.type);
+    const bool shared = o.slot.kind == Slot::Kind::kInput || o.slot.kind == Slot::Kind::kConst;
+    if (shared || !is_row_major(o.type.shape, r.outputs[i]->strides)) r.outputs[i] = row_major_copy(o.type, *r.outputs[i]);
+  }
+  return std::move(r.outputs);
+}
+
+std::shared_ptr<const Plan> Session::prepare(const std::vector<TensorType>& types) { return state_->prepare(types)->plan; }
+
+void Session::warm_up(const std::vector<TensorType>& types) {
+  if (!prepare(types)) return;
+  std::vector<Ref<Buffer>> zeros;
+  for (const TensorType& t : types) {
+    zeros.push_back(allocate_buffer(t));
+    __builtin_memset(zeros.back()->data(), 0, bytes_of(t));
+  }
+  run(types, zeros, nullptr);
+}
+
+std::shared_ptr<Session> Session::clone() const { return std::shared_ptr<Session>(new Session(*this)); }
+const Program& Session::program() const { return *state_->program; }
+
+std::vector<MemoryItem> Session::memory_report() const {
+  size_t plans = 0, workspace = 0;
+  {
+    std::lock_guard lock(state_->mu);
+    plans = state_->cached_bytes;
+    for (const auto& [k, c] : state_->map) workspace = std::max(workspace, c.ready->run_bytes);
+  }
+  const MemoryStats m = memory_stats();
+  return {{"weights", state_->weight_bytes}, {"plans", plans}, {"workspace", workspace}, {"slack", m.reserved - m.allocated}};
+}
+
+}  // namespace yuloh
