@@ -529,13 +529,16 @@ namespace {
 class ModelProgram : public Program {
  public:
   explicit ModelProgram(std::shared_ptr<const Model> m) : model_(std::move(m)) {
-    for (const Port& p : model_->graph.inputs) inputs.push_back({p.name, p.dtype, p.dims, p.dim_names});
-    for (const Port& p : model_->graph.outputs) outputs.push_back({p.name, p.dtype, p.dims, p.dim_names});
+    for (const Port& p : model_->graph.inputs) inputs.push_back(port(p));
+    for (const Port& p : model_->graph.outputs) outputs.push_back(port(p));
   }
   Values record(const Values& in) const override { return record_with(*model_, in, &weights_, {}); }
 
  private:
   std::shared_ptr<const Model> model_;
+  static ProgramPort port(const Port& p) {
+    return {p.label.empty() ? p.name : p.label, p.dtype, p.dims, p.dim_names, p.ranked};
+  }
   mutable WeightCache weights_;
 };
 }  // namespace

@@ -119,25 +119,18 @@ void Session::State::check(const std::vector<TensorType>& types) const {
   const std::vector<ProgramPort>& ports = program->inputs;
   if (types.size() != ports.size())
     value_error("predictor: the program takes ", ports.size(), " inputs, got ", types.size(), ".");
-  std::unordered_map<std::string, std::pair<Dim, const ProgramPort*>> named;
   for (size_t i = 0; i < ports.size(); ++i) {
     const ProgramPort& p = ports[i];
     const TensorType& t = types[i];
     if (t.dtype != p.dtype)
       type_error("predictor: input `", p.name, "` has the wrong dtype, got ", t.dtype, "; expected ", p.dtype, ".");
+    if (!p.ranked) continue;
     bool fits = t.shape.size() == p.dims.size();
     for (uint32_t d = 0; fits && d < t.shape.size(); ++d) fits = p.dims[d] < 0 || p.dims[d] == t.shape[d];
     if (!fits) {
       Shape want;
       for (int64_t d : p.dims) want.push_back(d);
       value_error("predictor: input `", p.name, "` has the wrong shape, got ", t.shape, "; expected ", want, " (-1: any).");
-    }
-    for (uint32_t d = 0; d < t.shape.size() && d < p.dim_names.size(); ++d) {
-      if (p.dim_names[d].empty()) continue;
-      const auto [it, fresh] = named.try_emplace(p.dim_names[d], t.shape[d], &p);
-      if (!fresh && it->second.first != t.shape[d])
-        value_error("predictor: inputs `", it->second.second->name, "` and `", p.name, "` share the size ", p.dim_names[d],
-                    ", got ", it->second.first, " and ", t.shape[d], ".");
     }
   }
 }

@@ -16,6 +16,7 @@ struct ProgramPort {
   DType dtype = DType::kFloat32;
   std::vector<int64_t> dims;  // -1: any size
   std::vector<std::string> dim_names;
+  bool ranked = true;  // false: any number of axes
 };
 
 class Program {

@@ -60,14 +60,20 @@ std::string DimExpr::text(const std::vector<std::string>& names) const {
 
 std::vector<int64_t> TracedProgram::bind_sizes(const Values& in) const {
   if (in.size() != inputs.size()) value_error("program: it takes ", inputs.size(), " inputs, got ", in.size(), ".");
-  std::vector<int64_t> sizes(dims.size(), 0);
+  std::vector<int64_t> sizes(dims.size(), -1);
   for (uint32_t i = 0; i < in.size(); ++i) {
     const ProgramPort& p = inputs[i];
     if (in[i].rank() != static_cast<int64_t>(p.dims.size()))
       value_error("program: input `", p.name, "` has the wrong rank, got shape ", in[i].shape(), "; expected ", p.dims.size(), " axes.");
     for (uint32_t d = 0; d < p.dim_names.size(); ++d)
       for (size_t k = 0; k < dims.size(); ++k)
-        if (p.dim_names[d] == dims[k]) sizes[k] = in[i].shape()[d];
+        if (p.dim_names[d] == dims[k]) {
+          const int64_t n = in[i].shape()[d];
+          if (sizes[k] >= 0 && sizes[k] != n)
+            value_error("program: input `", p.name, "` does not fit another input, got size ", n, " of axis ", d, "; expected ",
+                        sizes[k], " as there.");
+          sizes[k] = n;
+        }
   }
   return sizes;
 }

@@ -5,18 +5,17 @@ Open sizes are found out by comparison: the function runs at two sizes of each, 
 expression of the sizes, and runs at further sizes must agree. A number that cannot be expressed is an error with its
 op and line, never a silently fixed size.
 """
-import itertools
-
 from .. import _core
 from ..static import InputSpec
 from .structure import flatten, is_spec, rebuild
 
 __all__ = ["export"]
 
-# Sizes to try for an open axis: two that are compared, one that must agree, and one that shares no factor with them:
-# it tells exact division from rounding. 0, 1 and 2 mean something to code (empty, broadcast, pairs), so none is used.
-_BATCH = (3, 4, 6, 7)
-_OTHER = ((96, 128, 160, 101), (32, 48, 64, 41), (8, 12, 16, 11), (3, 4, 6, 7))
+# Sizes to try for an open axis: two that are compared, one that must agree, and two that must if the model takes them: one
+# that shares no factor with the others tells exact division from rounding, a large one shows limits. 0, 1 and 2 mean
+# something to code (empty, broadcast, pairs), so none is used.
+_BATCH = (3, 4, 6, 7, 1031)
+_OTHER = ((96, 128, 160, 101, 1033), (32, 48, 64, 41, 1033), (8, 12, 16, 11, 1033), (3, 4, 6, 7, 1033))
 _MOST_OPEN = 6
 
 
@@ -52,9 +51,10 @@ def export(function, arguments, named):
             first_error = first_error or ValueError(
                 f"to_static: {len(order)} open sizes are too many, expected at most {_MOST_OPEN}. Hint: fix some of them.")
             continue
-        for sizes in (_OTHER if any(axis for _, axis in slots) else _OTHER[-1:]):
+        attempts = [(_BATCH, sizes) for sizes in (_OTHER if any(axis for _, axis in slots) else _OTHER[:1])]
+        for first, other in attempts + [(sizes, sizes) for sizes in _OTHER]:
             try:
-                return _at_sizes(function, arguments, named, specs, names, number, len(order), sizes)
+                return _at_sizes(function, arguments, named, specs, names, number, len(order), first, other)
             except _NotRecordable as error:
                 raise error.args[0] from None
             except Exception as error:  # these sizes do not suit the function; others may
@@ -68,9 +68,9 @@ class _NotRecordable(Exception):
     pass
 
 
-def _at_sizes(function, arguments, named, specs, names, number, n_open, other):
+def _at_sizes(function, arguments, named, specs, names, number, n_open, first_axis, other):
     axes = [min(axis for (_, axis), k in number.items() if k == i) for i in range(n_open)]
-    table = [_BATCH if axis == 0 else other for axis in axes]
+    table = [first_axis if axis == 0 else other for axis in axes]
 
     def run(sizes):
         types = [([sizes[number[i, a]] if n in (-1, None) else n for a, n in enumerate(spec.shape)], spec.dtype)
@@ -84,9 +84,9 @@ def _at_sizes(function, arguments, named, specs, names, number, n_open, other):
     more = []
     if n_open:
         more.append(run([t[2] for t in table])[0])
-        for i in range(n_open):  # one odd size at a time: a model may insist on divisible ones elsewhere
+        for i, odd in [(i, odd) for i in range(n_open) for odd in (3, 4)]:  # one at a time: others may have to divide
             try:
-                more.append(run([t[3] if i == k else t[0] for k, t in enumerate(table)])[0])
+                more.append(run([t[odd] if i == k else t[0] for k, t in enumerate(table)])[0])
             except _NotRecordable:
                 raise
             except Exception:

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference room: ``paddle.inference``. A Config says which model and how, ``create_predictor`` compiles it, a Predictor
+runs requests from any number of threads on shared weights.
+"""
+from .config import Config
+from .kinds import DataType, PlaceType, PrecisionType
+from .predictor import Predictor, PredictorPool, Tensor, create_predictor
+from .versions import (convert_to_mixed_precision, get_num_bytes_of_data_type, get_trt_compile_version,
+                       get_trt_runtime_version, get_version)
+
+__all__ = ["Config", "DataType", "PlaceType", "PrecisionType", "Predictor", "PredictorPool", "Tensor",
+           "convert_to_mixed_precision", "create_predictor", "get_num_bytes_of_data_type",
+           "get_trt_compile_version", "get_trt_runtime_version", "get_version"]
