@@ -70,6 +70,7 @@ _LAZY = {
     "vision",
     "hapi",
     "inference",
+    "infer",
     "distributed",
     "fluid",
     "jit",

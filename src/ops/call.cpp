@@ -222,7 +222,8 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
     n->outputs.push_back({std::move(t), nullptr});
   }
   if (reserve) {
-    const RngState r = reserve_rng(numel(n->outputs[0].type.shape));
+    // A program being recorded draws when it runs.
+    const RngState r = modes().tracing ? RngState{0, 0} : reserve_rng(numel(n->outputs[0].type.shape));
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.seed));
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.offset));
   }

@@ -116,6 +116,12 @@ void bind_formats(nb::module_& m) {
         for (const auto& [domain, version] : f.model->opsets) d[nb::cast(domain)] = version;
         return d;
       })
+      .def_prop_ro("weights", [](FileModel& f) {
+        nb::list r;
+        for (const auto& [name, t] : f.model->graph.weights)
+          if (t.type.dtype != DType::kString) r.append(nb::make_tuple(name, nb::steal(wrap_value(f.weights.get(t)))));
+        return r;
+      }, "[(name, tensor)] of the data that recordings use.")
       .def_prop_ro("op_types", [](const FileModel& f) {
         nb::list r;
         for (const ModelNode& n : f.model->graph.nodes) r.append(n.domain.empty() ? n.type : n.domain + "." + n.type);

@@ -315,6 +315,10 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
   }
   for (size_t i = 0; i < p->nodes.size(); ++i) {
     TracedNode& n = p->nodes[i];
+    if (n.where.empty())  // a number: the line of its first reader
+      for (size_t k = i + 1; k < p->nodes.size() && n.where.empty(); ++k)
+        for (const TracedRef& r : p->nodes[k].inputs)
+          if (r.node == i) n.where = p->nodes[k].where;
     const std::vector<char> kinds = word_kinds(n);
     for (uint32_t w = 0; w < n.attrs.size(); ++w) {
       if (std::all_of(all.begin(), all.end(), [&](const Trace* t) { return t->nodes[i].attrs[w] == n.attrs[w]; })) continue;

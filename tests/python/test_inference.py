@@ -75,7 +75,7 @@ def test_hostile_inputs_get_a_sentence(model):
     cases = [
         (lambda: handle.copy_from_cpu([1, 2]), TypeError, "numpy.ndarray"),
         (lambda: handle.copy_from_cpu(good.astype("float64")), TypeError, "wrong dtype, got float64; expected float32"),
-        (lambda: handle.copy_from_cpu(good.astype("complex64")), (TypeError, NotImplementedError), ""),
+        (lambda: handle.copy_from_cpu(good.astype("complex64")), TypeError, "complex64"),
         (lambda: handle.share_external_data(good), TypeError, "expected a Tensor"),
         (lambda: handle.set_lod([[0, 1]]), NotImplementedError, "ragged"),
         (lambda: predictor.get_input_handle("zzz"), RuntimeError, "there is no input 'zzz'"),
@@ -85,7 +85,7 @@ def test_hostile_inputs_get_a_sentence(model):
         (lambda: predictor.run([good.astype("int64")]), TypeError, "`image` has the wrong dtype"),
         (lambda: predictor.run([good[0]]), ValueError, "`image` has the wrong shape"),
         (lambda: predictor.run([array([1, 4, 4, 4])]), ValueError, r"got \[1, 4, 4, 4\]; expected \[-1, 3, -1, -1\]"),
-        (lambda: predictor.run([None]), TypeError, ""),
+        (lambda: predictor.run([None]), TypeError, "NoneType"),
         (lambda: predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu(), RuntimeError, "no value yet"),
         (lambda: predictor.prepare({}), ValueError, "no shape for input 'image'"),
         (lambda: inference.create_predictor(inference.Config("/no/such.json", "/no/such.pdiparams")), RuntimeError, "no file"),
@@ -187,7 +187,7 @@ def test_model_in_a_folder_and_in_memory(model, tmp_path):
     config.set_model_buffer(data, len(data), b"", 0)
     assert config.model_from_memory()
     np.testing.assert_array_equal(inference.create_predictor(config).run([x])[0].numpy(), want)
-    for damaged in (data[:-1], data[: len(data) // 2], data[:50], b"", data[:100] + b"\xff" + data[101:]):
+    for damaged in (data[:-1], data[: len(data) // 2], data[:50], b"", data[:100] + bytes([data[100] ^ 1]) + data[101:]):
         (tmp_path / "bad.yuloh").write_bytes(damaged)
         with pytest.raises((ValueError, RuntimeError, OSError)):
             inference.create_predictor(inference.Config(str(tmp_path / "bad.yuloh")))

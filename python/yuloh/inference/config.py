@@ -53,7 +53,7 @@ class _PassBuilder:
 
     def all_passes(self):
         """Names that are switched on."""
-        return [n for n, on in (("fold_batch_norm", self._config._fold), ("rewrite_rules", self._config._ir_optim),
+        return [n for n, on in (("fold_batch_norm", self._config._fold and self._config._ir_optim), ("rewrite_rules", self._config._ir_optim),
                                 ("fusion", self._config._fusion and self._config._ir_optim)) if on]
 
     def delete_pass(self, name):

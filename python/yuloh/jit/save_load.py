@@ -141,11 +141,36 @@ def find_files(path):
     return found
 
 
+def _from_paddle(path):
+    """{method: program} of Paddle's own files under a prefix: recorded on placeholders, with their parameters by name."""
+    from ..static import InputSpec
+    for suffix in (".json", ".pdmodel"):
+        if os.path.exists(path + suffix):
+            break
+    else:
+        return {}
+    model = _core.FileModel(path + suffix, path + ".pdiparams" if os.path.exists(path + ".pdiparams") else "")
+    specs = {}
+    for i, (name, dtype, dims) in enumerate(model.inputs):
+        specs[name] = InputSpec([n if isinstance(n, int) else None for n in dims], dtype, name)
+    named = [(name, tensor, tensor.dtype.is_floating_point()) for name, tensor in model.weights]
+    for name, tensor, _ in named:
+        tensor.name = name
+        if tensor.dtype.is_floating_point():
+            tensor.stop_gradient = False
+    program, _ = export(lambda values: model.record(list(values.values())), specs, named)
+    return {"forward": program}
+
+
 def load(path, **configs):
-    """The TranslatedLayer of what ``save`` wrote under the prefix ``path``. ValueError where nothing is there."""
+    """The TranslatedLayer of what ``save`` wrote under the prefix ``path``, here or in Paddle. ValueError where nothing is
+    there.
+    """
     from .translated_layer import TranslatedLayer
-    files = find_files(os.fspath(path))
-    if not files:
-        raise ValueError(f"jit.load: no saved program under the prefix {os.fspath(path)!r}. Hint: give the path that "
-                         "jit.save was given, without a suffix.")
-    return TranslatedLayer({name: _core.TracedProgram.load(file) for name, file in files.items()})
+    path = os.fspath(path)
+    files = find_files(path)
+    programs = {name: _core.TracedProgram.load(file) for name, file in files.items()} or _from_paddle(path)
+    if not programs:
+        raise ValueError(f"jit.load: no saved program under the prefix {path!r}. Hint: give the path that jit.save was given, "
+                         "without a suffix.")
+    return TranslatedLayer(programs)

@@ -22,7 +22,9 @@ class TranslatedLayer(Layer):
         shared = {}
         for method, program in programs.items():
             values = []
-            for name, parameter, trainable, is_parameter, tensor in program.weights():
+            fixed = _statistics(program)
+            for i, (name, parameter, trainable, is_parameter, tensor) in enumerate(program.weights()):
+                trainable = trainable and i not in fixed
                 key = name or f"constant.{method}.{len(values)}"
                 if key not in shared:
                     shared[key] = self._own(name, parameter, trainable, is_parameter, tensor)
@@ -82,6 +84,13 @@ class TranslatedLayer(Layer):
     def _output_spec(self, method_name="forward"):
         from ..static import InputSpec
         return [InputSpec(list(dims), dtype, name) for name, dtype, dims, _ in self._programs[method_name].outputs]
+
+
+def _statistics(program):
+    """Numbers of the weights that are running statistics, whatever the file calls them."""
+    nodes = program.nodes
+    return {nodes[at]["number"] for node in nodes if node.get("op") == "batch_norm_infer"
+            for at, _ in node["inputs"][1:3] if nodes[at]["kind"] == "weight"}
 
 
 class _Method:
