@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn_conv.h"
 
+#include <mutex>
+#include <unordered_map>
+
 #include "cpu/onednn_common.h"
 #include "ops/window.h"
 
@@ -104,23 +107,50 @@ std::shared_ptr<void> prepare(const void* request) {
   return p;
 }
 
+// A weight that never changes, in the library's layout: made once, shared by the plans of all shapes.
+struct Packed {
+  Ref<Storage> from;  // held, so that its address stays a key
+  int64_t offset;
+  memory::desc user, weight;
+  Ref<Storage> data;
+};
+std::shared_ptr<const Packed> packed(const Prepared& p, const Buffer& b) {
+  static std::mutex mu;
+  static auto* known = new std::unordered_multimap<const Storage*, std::weak_ptr<const Packed>>;
+  std::lock_guard lock(mu);
+  for (auto [it, end] = known->equal_range(b.storage.get()); it != end; ++it)
+    if (auto k = it->second.lock(); k && k->offset == b.offset && k->user == p.user_weight && k->weight == p.weight) return k;
+  std::erase_if(*known, [](const auto& e) { return e.second.expired(); });
+  auto k = std::make_shared<Packed>(Packed{b.storage, b.offset, p.user_weight, p.weight, allocate_storage(p.weight.get_size())});
+  const memory from(p.user_weight, engine(), b.data()), to(p.weight, engine(), k->data->data);
+  p.reorder.execute(stream(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  stream().wait();
+  known->emplace(b.storage.get(), k);
+  return k;
+}
+
 class ConvKernel final : public Kernel {
  public:
-  explicit ConvKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) {}
-  size_t workspace_bytes() const override { return p_->packed_bytes() + p_->scratch.get_size(); }
+  ConvKernel(std::shared_ptr<Prepared> p, const Buffer* fixed_weight) : p_(std::move(p)) {
+    if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight) packed_ = packed(*p_, *fixed_weight);
+  }
+  size_t workspace_bytes() const override { return moved_bytes() + p_->scratch.get_size(); }
   void keeps(KeptBytes* k) const override {
     k->add(sizeof *this);
     if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
+    if (packed_ && k->first(packed_.get())) k->add(packed_->data->bytes);
   }
   std::string describe() const override {
-    return "onednn:" + p_->name + (p_->reorder ? " + weight reorder" : "");
+    return "onednn:" + p_->name + (packed_ ? " on packed weight" : p_->reorder ? " + weight reorder" : "");
   }
   void run(void* const* ptrs) override {
     const int weight_at = p_->role == Role::kGradWeight ? 2 : 1;
     char* work = static_cast<char*>(ptrs[3]);
     const memory user(p_->user_weight, engine(), ptrs[weight_at]);
-    const memory weight = p_->reorder ? memory(p_->weight, engine(), work) : user;
-    if (p_->reorder && p_->role != Role::kGradWeight)
+    const memory weight = packed_       ? memory(p_->weight, engine(), packed_->data->data)
+                          : p_->reorder ? memory(p_->weight, engine(), work)
+                                        : user;
+    if (p_->reorder && !packed_ && p_->role != Role::kGradWeight)
       p_->reorder.execute(stream(), {{DNNL_ARG_FROM, user}, {DNNL_ARG_TO, weight}});
     std::unordered_map<int, memory> args;
     switch (p_->role) {
@@ -141,7 +171,7 @@ class ConvKernel final : public Kernel {
         break;
     }
     if (p_->scratch.get_size())
-      args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + p_->packed_bytes()));
+      args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + moved_bytes()));
     p_->conv.execute(stream(), args);
     if (p_->reorder && p_->role == Role::kGradWeight)
       p_->reorder.execute(stream(), {{DNNL_ARG_FROM, weight}, {DNNL_ARG_TO, user}});
@@ -150,7 +180,9 @@ class ConvKernel final : public Kernel {
 
  private:
   static memory mem(const memory::desc& d, void* p) { return memory(d, engine(), p); }
+  size_t moved_bytes() const { return packed_ ? 0 : p_->packed_bytes(); }
   std::shared_ptr<Prepared> p_;
+  std::shared_ptr<const Packed> packed_;
 };
 }  // namespace
 
@@ -183,7 +215,7 @@ LayoutWish conv_layouts(const Call& c) {
 std::unique_ptr<Kernel> make_conv(const KernelRequest& r) {
   try {
     auto p = prepared<Prepared>(signature(r), prepare, r);
-    auto k = std::make_unique<ConvKernel>(p);
+    auto k = std::make_unique<ConvKernel>(p, operands(r).weight.fixed);
     k->cost.flops = p->flops;
     for (const auto* list : {&r.in, &r.out})
       for (const Operand& o : *list)

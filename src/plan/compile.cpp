@@ -357,6 +357,9 @@ void PlanBuilder::emit_node(Unit& u) {
   for (uint32_t i = 0; i < n.inputs.size(); ++i) {
     s.in.push_back(use(id(n.inputs[i]), i < w.in.size() ? &w.in[i] : nullptr, s.origin));
     r.in.push_back({values_[s.in[i]].type, values_[s.in[i]].strides});
+    const Node& from = *n.inputs[i].node;
+    if (from.kind == Node::Kind::kInput && s.in[i] == id(n.inputs[i]))
+      r.in.back().fixed = plan_->inputs[static_cast<size_t>(from.attrs[0])].fixed.get();
   }
   for (uint32_t k = 0; k < n.outputs.size(); ++k) {
     s.out.push_back(id({&n, k}));

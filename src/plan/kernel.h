@@ -17,6 +17,7 @@ namespace yuloh {
 struct Operand {  // type and layout of one kernel argument
   TensorType type;
   Ints strides;  // elements; any permutation, 0 for broadcast; what the caller guarantees at run time
+  const Buffer* fixed = nullptr;  // the data, where it never changes while the plan lives: kernels may keep it packed
 };
 
 struct KernelRequest {

@@ -15,8 +15,6 @@
 
 namespace yuloh {
 namespace {
-constexpr size_t kStepBytes = 6 << 10;  // what a step of a plan holds beside its constants, measured over the zoo
-
 double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 // One set of input types, ready to run. Null plan: the program needs data to be recorded.
@@ -176,14 +174,15 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
     r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
     r->scalars_double.push_back(scalar ? scalar_as_double(*c.leaves[i].node) : 0);
-    if (r->bound[i]) c.inputs[i].strides = r->bound[i]->strides;
+    if (r->bound[i]) c.inputs[i].strides = r->bound[i]->strides, c.inputs[i].fixed = r->bound[i];
   }
   r->drawn = std::move(c.drawn);
   PlanOptions o = options.plan;
   o.row_major_outputs = true;
   r->plan = compile_plan(c.graph, std::move(c.inputs), o);
-  r->plan_bytes = r->plan->steps.size() * kStepBytes + sizeof(Ready) + c.leaves.size() * 64;
-  for (const auto& s : r->plan->constants) r->plan_bytes += s->bytes;
+  KeptBytes kept;
+  r->plan->keeps(&kept);
+  r->plan_bytes = kept.bytes() + sizeof(Ready) + c.leaves.size() * 64;
   r->run_bytes = r->plan->arena_bytes;
   for (size_t b : r->plan->own_bytes) r->run_bytes += b;
   return r;
