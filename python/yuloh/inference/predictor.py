@@ -268,19 +268,22 @@ def create_predictor(config):
     if config._threads:
         _core.set_num_threads(config._threads)
     session = _core.Session(program, **config._session_options(_n_ops(program)))
-    for types in _warm_types(program, config):
-        session.warm_up(types)
+    for shapes in config._warm_shapes():
+        session.warm_up(_types_for(program, shapes))
+    if not config._warm_shapes() and not getattr(program, "warm", None):
+        _warm_one_row(session, program)
     return Predictor(session, program, config.shape_range_info_path())
 
 
-def _warm_types(program, config):
-    found = [_types_for(program, shapes) for shapes in config._warm_shapes()]
-    if found or getattr(program, "warm", None):
-        return found
+def _warm_one_row(session, program):
+    """Where nothing but the batch is open: a guess, so a model that refuses it is not at fault."""
     shapes = [[1 if axis == 0 and n < 0 else n for axis, n in enumerate(p[2])] for p in program.inputs]
     if any(n < 0 for shape in shapes for n in shape):
-        return []
-    return [[(shape, p[1]) for shape, p in zip(shapes, program.inputs)]]
+        return
+    try:
+        session.warm_up([(shape, p[1]) for shape, p in zip(shapes, program.inputs)])
+    except (ValueError, TypeError, IndexError):
+        pass
 
 
 def _is_quantised(program, path, params):
