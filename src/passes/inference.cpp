@@ -57,7 +57,7 @@ bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement) {
 
 // batch_norm(conv(x, w) [+ b]) = conv(x, w * s) + (b - mean) * s + beta, s = gamma / sqrt(variance + eps).
 bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement) {
-  static const OpDef *norm = &get_op("batch_norm_infer"), *plus = &get_op("add");
+  static const OpDef *norm = &get_op("batch_norm_infer"), *plus = &get_op("add"), *channel = &get_op("channel_bias");
   if (n->op != norm || !c->options.fold_weights || n->inputs[0].dtype() != DType::kFloat32) return false;
   const Call call_(*n);
   const Value mean = call_["mean"], variance = call_["variance"], gamma = call_["weight"], beta = call_["bias"];
@@ -65,7 +65,10 @@ bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement) {
   for (const Value& v : {gamma, beta}) if (v && !is_weight(v)) return false;
   Value x = n->inputs[0], bias;
   Product p;
-  if (x.node->op == plus && x.index == 0 && !c->shared.count(x.node.get())) {
+  if (x.node->op == channel && !c->shared.count(x.node.get())) {
+    if (!find_product(x.node->inputs[0], *c, &p) || !is_weight(x.node->inputs[1])) return false;
+    bias = x.node->inputs[1], x = x.node->inputs[0];
+  } else if (x.node->op == plus && x.index == 0 && !c->shared.count(x.node.get())) {
     const Value a = x.node->inputs[0], b = x.node->inputs[1];
     if (find_product(a, *c, &p) && per_channel(b, a, &bias)) x = a;
     else if (find_product(b, *c, &p) && per_channel(a, b, &bias)) x = b;

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """paddle.inference: configuration, handles, threads, memory, hostile inputs."""
 import gc
+import io
+import json
 import os
+import pathlib
 import threading
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -319,3 +323,38 @@ def test_weights_are_shared_between_shapes(model):
     for n in range(2, 9):
         predictor.run([array([n, 3, 8, 8])])
     assert predictor.memory_report()["weights"] == weights
+
+
+PADDLE_MODELS = pathlib.Path(__file__).parents[1] / "data" / "paddle_models"
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in PADDLE_MODELS.iterdir() if p.suffix in (".json", ".pdmodel")))
+def test_models_of_paddle_give_its_answers(file):
+    stem = file.split(".")[0]
+    data = np.load(PADDLE_MODELS / f"{stem}.npz")
+    params = PADDLE_MODELS / f"{stem}.pdiparams"
+    predictor = inference.create_predictor(inference.Config(str(PADDLE_MODELS / file), str(params) if params.exists() else ""))
+    inputs = [data[k] for k in sorted(data.files) if k[0] == "x"]
+    for _ in range(2):  # the second run comes from the cache
+        for i, got in enumerate(predictor.run(inputs)):
+            assert got.numpy().dtype == data[f"y{i}"].dtype
+            np.testing.assert_allclose(got.numpy(), data[f"y{i}"], rtol=1e-4, atol=1e-4)
+    for name, value in zip(predictor.get_input_names(), inputs):
+        predictor.get_input_handle(name).copy_from_cpu(value)
+    predictor.run()
+    first = predictor.get_output_handle(predictor.get_output_names()[0])
+    np.testing.assert_allclose(first.copy_to_cpu(), data["y0"], rtol=1e-4, atol=1e-4)
+
+
+def test_onnx_cases_give_their_answers_through_a_predictor(tmp_path):
+    """Every 12th case that takes float32, int64 or bool: on placeholders where that goes, on data where it does not."""
+    archive = zipfile.ZipFile(PADDLE_MODELS.parent / "onnx_cases.zip")
+    cases = json.loads(archive.read("cases.json"))
+    plain = sorted(n for n, c in cases.items() if set(c["types"].values()) <= {"float32", "int64", "bool"})
+    for name in plain[::12]:
+        arrays, case = np.load(io.BytesIO(archive.read(name + ".npz"))), cases[name]
+        (tmp_path / "case.onnx").write_bytes(archive.read(name + ".onnx"))
+        predictor = inference.create_predictor(inference.Config(str(tmp_path / "case.onnx")))
+        inputs = [arrays[f"i{k}"] for k in range(case["inputs"])][:len(predictor.get_input_names())]
+        for k, got in enumerate(predictor.run(inputs)):
+            np.testing.assert_allclose(got.numpy(), arrays[f"o{k}"], rtol=max(case["rtol"], 1e-5), atol=case["atol"], err_msg=name)

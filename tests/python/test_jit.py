@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """to_static, save and load: what a saved program must do without Python."""
+import pathlib
 import threading
 
 import numpy as np
@@ -266,3 +267,19 @@ def test_structures():
     assert structure.rebuild(value, iter("wxyz")) == {"a": ["w", ("x", "y")], "b": "z"}
     with pytest.raises(ValueError, match="returns no tensor"):
         export(lambda d: 3, {"x": InputSpec([1])}, [])
+
+
+PADDLE_MODELS = pathlib.Path(__file__).parents[1] / "data" / "paddle_models"
+
+
+def test_files_that_paddle_wrote_load_as_layers():
+    for name in ("lenet", "encoder"):
+        io = np.load(PADDLE_MODELS / f"{name}.npz")
+        layer = paddle.jit.load(str(PADDLE_MODELS / name))
+        inputs = [paddle.to_tensor(io[k]) for k in sorted(io.files) if k[0] == "x"]
+        out = structure.flatten([layer(*inputs)])
+        np.testing.assert_allclose(out[0].numpy(), io["y0"], rtol=1e-4, atol=1e-4)
+        trained = [p for p in layer.parameters() if not p.stop_gradient]
+        assert trained and all(p.name and not p.name.startswith("generated") for p in trained)
+        out[0].mean().backward()
+        assert all(p.grad is not None for p in trained)
