@@ -33,6 +33,10 @@ Pat strided(const Pat& x) {
   return op("strided_slice", {x}, {{"axes", "a"}, {"starts", "s"}, {"ends", "e"}, {"strides", "d"}});
 }
 
+Pat pool(const char* name, std::vector<Pat> in) {
+  return op(name, std::move(in), {{"kernel_size", "k"}, {"stride", "s"}, {"padding", "p"}, {"ceil_mode", "m"}});
+}
+
 TensorType f32(Shape s) { return {DType::kFloat32, std::move(s)}; }
 const std::vector<RuleSample> kOne = {{{{"x", f32({2, 3})}}, {}}, {{{"x", {DType::kBFloat16, {5}}}}, {}}};
 const std::vector<RuleSample> kTwo = {{{{"x", f32({2, 3})}, {"y", f32({2, 3})}}, {}},
@@ -123,6 +127,15 @@ bool covers_all(Bindings* b) {
   const Shape& z = b->value("z")->shape();
   Span u;
   return span_of(*b, "s", "e", &u) && u.from == 0 && u.to == z[u.axis];
+}
+// Sums over every spatial axis meet each window's gradient once, wherever it went.
+bool sums_whole_windows(Bindings* b) {
+  const int64_t rank = b->value("y")->rank();
+  const auto* axes = std::get_if<Ints>(b->attr("a"));
+  if (!axes || axes->size() == 0) return true;  // all
+  for (int64_t i = 2; i < rank; ++i)
+    if (std::none_of(axes->begin(), axes->end(), [&](int64_t a) { return (a < 0 ? a + rank : a) == i; })) return false;
+  return true;
 }
 bool single_axis(Bindings* b) {
   const Ints k = b->get<Ints>("k");
@@ -247,6 +260,27 @@ std::vector<Rule> make_rules() {
                op("softmax", {x}, {{"axis", "axis"}}),
                {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}},
                single_axis});
+  // Gradients of max_pool after relu: the mask and the sum of a bias gradient move to the pooled side, which is smaller.
+  const Pat g = any("g"), passed = pool("max_pool_grad", {y, g});
+  const RuleSample windows{{{"y", f32({2, 3, 5, 4})}, {"g", f32({2, 3, 2, 2})}},
+                           {{"k", Ints{2, 3}}, {"s", Ints{2, 2}}, {"p", Ints{0, 0, 1, 0}}, {"m", false}}};
+  r.push_back({"relu_grad_of_pooled",
+               op("relu_grad", {y, passed}),
+               pool("max_pool_grad", {y, op("relu_grad", {pool("max_pool", {y}), g})}),
+               {windows},
+               nullptr,
+               false,
+               "the pooled value is there already"});
+  RuleSample summed = windows;
+  summed.attrs.insert(summed.attrs.end(), {{"a", Ints{0, 2, 3}}, {"t", std::monostate{}}, {"d", false}});
+  r.push_back({"sum_of_pool_gradient",
+               op("sum", {passed}, {{"axis", "a"}, {"dtype", "t"}, {"keepdim", "d"}}),
+               op("sum", {g}, {{"axis", "a"}, {"dtype", "t"}, {"keepdim", "d"}}),
+               {summed},
+               sums_whole_windows,
+               false,
+               nullptr,
+               true});
   add_gather_rules(&r);
   return r;
 }
