@@ -22,6 +22,12 @@ inline bool unsigned_type(DType t) { return t == DType::kUInt8 || t == DType::kB
 inline Value list_of(const Ints& v, DType t = DType::kInt64) {  // a 1-D constant
   return data_of(std::vector<int64_t>(v.begin(), v.end()), {static_cast<Dim>(v.size())}, t);
 }
+// What a mapping relies on. `need`: the first inputs are there and have at least these ranks.
+void need(const Import& i, std::initializer_list<int64_t> ranks);
+void expect(const Import& i, bool condition, const char* what);
+int64_t bounded(const Import& i, const char* name, int64_t otherwise, int64_t low, int64_t high);  // an attribute
+int64_t first(const Import& i, size_t k);           // the first element of an integer input
+DType dtype_attr(const Import& i, const char* name, int otherwise = kOnnxFloat);  // an attribute that is an element type
 Value non_negative(const Value& index, int64_t extent);             // indices below 0 count from the end
 Value wrapped(const Value& v, int stored_as);                       // into the range of a type that is held wider
 Value cast_to(const Value& v, int from_stored_as, int onnx_type, bool saturate);  // ONNX Cast; onnx_types.h

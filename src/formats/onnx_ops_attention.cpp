@@ -12,7 +12,7 @@ constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
 // [batch, time, heads * size] -> [batch, heads, time, size]
 Value to_heads(const Value& x, int64_t heads) {
   const Shape& s = x.shape();
-  if (heads < 1 || s[2] % heads) value_error("attention: ", heads, " heads do not divide ", s, ".");
+  if (s.size() != 3 || heads < 1 || s[2] % heads) value_error("attention: ", heads, " heads do not divide ", s, ".");
   return transpose(reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
 Value from_heads(const Value& x) {
@@ -34,6 +34,7 @@ Mask mask_of(const Import& i, DType t, int64_t q_len, int64_t kv_len, int64_t pa
   Mask m;
   if (i.has(3)) {
     Value v = i.in(3);
+    expect(i, v.rank() >= 1 && v.rank() <= 4, "a mask of 1 to 4 dims");
     if (const int64_t missing = kv_len - v.shape().back(); missing > 0) {
       Ints pairs(static_cast<uint32_t>(2 * v.rank()), 0);
       pairs[2 * v.rank() - 1] = missing;
@@ -75,6 +76,8 @@ void attention(Import& i) {
     const int64_t qh = i.integer("q_num_heads", 1), kh = i.integer("kv_num_heads", 1);
     q = to_heads(q, qh), k = to_heads(k, kh), v = to_heads(v, kh);
   }
+  expect(i, q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && (!i.has(4) || i.in(4).rank() == 4) && (!i.has(5) || i.in(5).rank() == 4),
+         "queries, keys, values and caches of 4 dims, or of 3 with the numbers of heads");
   const int64_t past = i.has(4) ? i.in(4).shape()[2] : 0;
   if (i.has(4)) k = concat({i.in(4), k}, 2);
   if (i.has(5)) v = concat({i.in(5), v}, 2);
@@ -93,7 +96,7 @@ void attention(Import& i) {
   if (m.bias) scores = scores + m.bias;
   if (m.allowed) scores = where(m.allowed, scores, constant_like(kMinusInf, scores));
   if (mode == 2) shown = scores;
-  if (i.has_attr("softmax_precision")) scores = to(scores, onnx_type_info(i.integer("softmax_precision", 1))->dtype);
+  if (i.has_attr("softmax_precision")) scores = to(scores, dtype_attr(i, "softmax_precision"));
   const Value p = to(masked_softmax(scores, m.allowed), t);
   if (mode == 3) shown = p;
   const Value y = matmul(p, v);
@@ -104,12 +107,14 @@ void attention(Import& i) {
 // com.microsoft.Attention: one projection for Q, K and V, then attention. input, weights, bias, mask_index.
 void packed_attention(Import& i) {
   if (i.has(4) || i.has(5) || i.integer("unidirectional", 0)) i.unsupported("past, attention_bias or unidirectional");
+  need(i, {3, 2});
   const Value x = i.in(0);
   const int64_t heads = i.integer("num_heads", 1);
   Ints sizes = i.ints_attr("qkv_hidden_sizes", {});
   Value packed = matmul(x, i.in(1));
   if (i.has(2)) packed = packed + i.in(2);
   if (sizes.empty()) sizes = Ints(3, packed.shape()[2] / 3);
+  expect(i, sizes.size() == 3, "three qkv_hidden_sizes");
   const Values qkv = split(packed, sizes, 2);
   const Value q = to_heads(qkv[0], heads), k = to_heads(qkv[1], heads), v = to_heads(qkv[2], heads);
   Value scores = matmul(q, k, false, true) * i.real("scale", 1 / std::sqrt(static_cast<double>(q.shape()[3])));
@@ -123,11 +128,12 @@ void packed_attention(Import& i) {
 }
 
 void flex_attention(Import& i) {
+  need(i, {4, 4, 4});
   const Value q = i.in(0), v0 = i.in(2);
   const int64_t repeat = q.shape()[1] / std::max<int64_t>(i.in(1).shape()[1], 1);
   const Value k = repeat_heads(i.in(1), repeat), v = repeat_heads(v0, repeat);
   const double scale = i.has_attr("scale") ? i.real("scale", 1) : 1 / std::sqrt(static_cast<double>(q.shape()[3]));
-  const DType work = i.has_attr("softmax_precision") ? onnx_type_info(i.integer("softmax_precision", 1))->dtype
+  const DType work = i.has_attr("softmax_precision") ? dtype_attr(i, "softmax_precision")
                      : is_half(q.dtype()) ? DType::kFloat32 : q.dtype();
   Value scores = to(matmul(q * std::sqrt(scale), k * std::sqrt(scale), false, true), work);
   if (i.has_attr("score_mod")) scores = to(i.run(i.graph_attr("score_mod"), {scores})[0], work);
@@ -141,11 +147,14 @@ void rotary(Import& i, bool contrib) {
   const Value input = i.in(0), positions = contrib ? i.in(1) : i.in_or_null(3);
   Value cos = i.in(contrib ? 2 : 1), sin = i.in(contrib ? 3 : 2);
   const bool flat = input.rank() == 3;
+  expect(i, (flat || input.rank() == 4) && cos.rank() >= 2 && sin.rank() >= 2, "an input of 3 or 4 dims and caches of 2 or 3");
   int64_t heads = i.integer("num_heads", 0), turn = i.integer("rotary_embedding_dim", 0);
-  if (flat && !heads) heads = input.shape()[2] / (turn ? turn : 2 * cos.shape().back());
+  if (flat && !heads) heads = input.shape()[2] / std::max<int64_t>(1, turn ? turn : 2 * cos.shape().back());
+  expect(i, !flat || (heads > 0 && input.shape()[2] % heads == 0), "a number of heads that divides the input");
   Value x = flat ? reshape(input, {input.shape()[0], input.shape()[1], heads, input.shape()[2] / heads}) : transpose(input, {0, 2, 1, 3});
   const int64_t b = x.shape()[0], n = x.shape()[1], size = x.shape()[3];
   if (!turn) turn = size;
+  expect(i, turn > 0 && turn % 2 == 0 && turn <= size, "an even rotary_embedding_dim within the head");
   if (positions) {
     Value p = to(positions, DType::kInt64);
     if (numel(p.shape()) == 1 && n != 1) p = reshape(p, {1, 1}) + iota({1, n}, 1, DType::kInt64);
@@ -196,6 +205,7 @@ void linear_attention(Import& i) {
 }
 
 void causal_conv(Import& i) {
+  need(i, {3, 3});
   const Value x = i.in(0), w = i.in(1);
   const int64_t c = x.shape()[1], k = w.shape()[2];
   const Value before = i.has(3) ? i.in(3) : full({x.shape()[0], c, k - 1}, 0, x.dtype());

@@ -43,7 +43,8 @@ void qlinear_average_pool(Import& i) {
 }
 void qlinear_concat(Import& i) {  // y scale, y zero, then (x, scale, zero) of each
   Values xs;
-  for (size_t k = 2; k + 2 < i.n_inputs() + 1 && i.has(k); k += 3) xs.push_back(real_of(i, k));
+  for (size_t k = 2; i.has(k); k += 3) xs.push_back(real_of(i, k));
+  expect(i, !xs.empty(), "something to join");
   out_quantized(i, concat(xs, axis_of(i, i.integer("axis", 0), xs[0].rank())), 0, 2);
 }
 void qlinear_where(Import& i) { out_quantized(i, where(i.in(0), real_of(i, 1), real_of(i, 4)), 7, 1); }
@@ -76,6 +77,7 @@ void fused_conv(Import& i) {  // x, w, bias, z (added before the activation)
   Value y = conv_with(i, i.in(0), i.in(1));
   if (i.has(2)) {
     Shape s(static_cast<uint32_t>(y.rank()), 1);
+    expect(i, i.in(2).rank() == 1, "a bias of one dim");
     s[1] = i.in(2).shape()[0];
     y = y + reshape(i.in(2), s);
   }
@@ -102,6 +104,7 @@ void mat_mul_integer_to_float(Import& i) {
 }
 // ids, segments, word, position and segment embeddings, gamma, beta, mask, position ids
 void embed_layer_norm(Import& i) {
+  expect(i, i.n_inputs() >= 7 && i.in(0).rank() == 2 && i.in(2).rank() == 2 && i.in(3).rank() == 2, "ids [batch, time] and tables [n, width]");
   const Value ids = i.in(0);
   const int64_t b = ids.shape()[0], n = ids.shape()[1];
   auto rows = [&](size_t table, const Value& index) {

@@ -15,7 +15,7 @@ Item item_of(Value v) {
 List list_of_values(std::vector<Value> v) { return std::make_shared<const std::vector<Value>>(std::move(v)); }
 
 void branch(Import& i) {
-  const bool yes = i.ints(0)[0] != 0;
+  const bool yes = first(i, 0) != 0;
   std::vector<Item> r = i.run_items(i.graph_attr(yes ? "then_branch" : "else_branch"), {});
   for (size_t k = 0; k < r.size(); ++k) i.set_item(k, std::move(r[k]));
 }
@@ -23,9 +23,9 @@ void branch(Import& i) {
 // Loop: inputs trip count, condition, state; the body takes (iteration, condition, state) and gives (condition, state,
 // one slice of each scan output).
 void loop(Import& i) {
-  const bool bounded = i.has(0), conditional = i.has(1);
-  const int64_t trips = bounded ? i.ints(0)[0] : INT64_MAX;
-  bool go = !conditional || i.ints(1)[0] != 0;
+  const bool limited = i.has(0), conditional = i.has(1);
+  const int64_t trips = limited ? first(i, 0) : INT64_MAX;
+  bool go = !conditional || first(i, 1) != 0;
   const ModelGraph& body = i.graph_attr("body");
   const size_t n_state = i.n_inputs() > 2 ? i.n_inputs() - 2 : 0;
   if (body.outputs.size() < 1 + n_state || body.inputs.size() != 2 + n_state)
@@ -67,13 +67,16 @@ void scan(Import& i) {
   const bool old = i.opset() < 9;
   const size_t first = old ? 1 : 0;
   const ModelGraph& body = i.graph_attr("body");
-  const size_t n_scan = static_cast<size_t>(i.integer("num_scan_inputs", 1)), n_in = i.n_inputs() - first;
+  const size_t n_scan = static_cast<size_t>(bounded(i, "num_scan_inputs", 1, 0, 1 << 20)), n_in = i.n_inputs() - first;
   if (n_scan > n_in || body.inputs.size() != n_in) value_error("Scan: the body takes ", body.inputs.size(), " inputs; expected ", n_in, ".");
+  expect(i, i.n_inputs() > first && body.outputs.size() >= n_in - n_scan, "a body that gives every state back");
   const size_t n_state = n_in - n_scan, n_out = body.outputs.size() - n_state;
   const Ints in_axes = i.ints_attr("scan_input_axes", Ints(static_cast<uint32_t>(n_scan), 0));
   const Ints in_dirs = i.ints_attr(old ? "directions" : "scan_input_directions", Ints(static_cast<uint32_t>(n_scan), 0));
   const Ints out_axes = i.ints_attr("scan_output_axes", Ints(static_cast<uint32_t>(n_out), 0));
   const Ints out_dirs = i.ints_attr("scan_output_directions", Ints(static_cast<uint32_t>(n_out), 0));
+  expect(i, in_axes.size() == n_scan && in_dirs.size() == n_scan && out_axes.size() == n_out && out_dirs.size() == n_out,
+         "an axis and a direction for every scanned value");
   const int64_t batches = old ? i.in(first).shape()[0] : 1;
   std::vector<Values> per_output(n_state + n_out);
   for (int64_t b = 0; b < batches; ++b) {
@@ -120,7 +123,7 @@ const std::vector<Value>& sequence(const Import& i, size_t k) {
 }
 int64_t position(const Import& i, size_t k, int64_t n, int64_t otherwise, int64_t limit) {
   if (!i.has(k)) return otherwise;
-  int64_t p = i.ints(k)[0];
+  int64_t p = first(i, k);
   if (p < 0) p += n;
   if (p < 0 || p >= limit) index_error(describe_node(i.node), ": position ", p, " of a sequence of ", n, ".");
   return p;

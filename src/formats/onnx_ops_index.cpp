@@ -36,8 +36,9 @@ int64_t product(const Shape& s, int64_t from, int64_t to) {
   return std::accumulate(s.begin() + from, s.begin() + to, int64_t{1}, std::multiplies<int64_t>());
 }
 void gather_nd(Import& i) {
+  need(i, {1, 1});
   const Value x = i.in(0), index = i.in(1);
-  const int64_t batch = i.integer("batch_dims", 0), k = index.shape().back();
+  const int64_t batch = bounded(i, "batch_dims", 0, 0, std::min(x.rank(), index.rank()) - 1), k = index.shape().back();
   if (k < 0 || batch + k > x.rank()) value_error("GatherND: ", k, " coordinates do not fit ", x.shape(), ".");
   const int64_t nb = product(x.shape(), 0, batch), inner = product(x.shape(), batch, batch + k), rest = product(x.shape(), batch + k, x.rank());
   Value at = flat_positions(index, x.shape(), batch);
@@ -60,7 +61,9 @@ void scatter_elements(Import& i) {
   i.out(put(x, non_negative(i.in(1), x.shape()[axis]), i.in(2), axis, reduction_of(i)));
 }
 void scatter_nd(Import& i) {
+  need(i, {1, 1});
   const Value x = i.in(0), index = i.in(1);
+  expect(i, index.shape().back() <= x.rank(), "no more coordinates than x has dims");
   const int64_t k = index.shape().back(), outer = product(x.shape(), 0, k), rest = product(x.shape(), k, x.rank());
   const int64_t n = numel(index.shape()) / std::max<int64_t>(k, 1);
   const Value at = broadcast_to(reshape(flat_positions(index, x.shape(), 0), {n, 1}), {n, rest});
@@ -68,6 +71,8 @@ void scatter_nd(Import& i) {
 }
 // Writes `update` into a cache at positions along the sequence axis, one start per batch entry.
 void tensor_scatter(Import& i) {
+  need(i, {1, 1});
+  expect(i, i.in(0).rank() == i.in(1).rank(), "past and update of one rank");
   const Value past = i.in(0), update = i.in(1);
   const int64_t axis = axis_of(i, i.integer("axis", -2), past.rank()), n = past.shape()[axis], m = update.shape()[axis];
   Value start = i.has(2) ? to(i.in(2), DType::kInt64) : full({past.shape()[0]}, 0, DType::kInt64);
@@ -78,8 +83,11 @@ void tensor_scatter(Import& i) {
   i.out(put(past, broadcast_to(at, update.shape()), update, axis, "assign"));
 }
 void one_hot(Import& i) {
-  const int64_t depth = static_cast<int64_t>(i.number(1));
+  const double given = i.number(1);
+  expect(i, given >= 0 && given <= 1 << 30, "a depth from 0 to 2^30");
+  const int64_t depth = static_cast<int64_t>(given);
   const Value index = to(i.in(0), DType::kInt64), values = i.in(2);
+  expect(i, values.rank() == 1 && values.shape()[0] == 2, "two values, for off and on");
   const int64_t axis = axis_of(i, i.integer("axis", -1), index.rank() + 1);
   Shape s(static_cast<uint32_t>(index.rank() + 1), 1);
   s[axis] = depth;
@@ -87,7 +95,7 @@ void one_hot(Import& i) {
   i.out(where(hit, reshape(narrow(values, 0, 1, 1), {}), reshape(narrow(values, 0, 0, 1), {})));
 }
 void top_k(Import& i) {
-  const int64_t k = i.opset() < 10 ? i.integer("k", 1) : i.ints(1)[0];
+  const int64_t k = i.opset() < 10 ? i.integer("k", 1) : first(i, 1);
   const Value x = i.in(0);
   const Values r = call_all("topk", {x}, {{"k", k}, {"axis", axis_of(i, i.integer("axis", -1), x.rank())}, {"largest", i.integer("largest", 1) != 0}});
   i.out(0, r[0]), i.out(1, r[1]);
@@ -171,11 +179,13 @@ void unique(Import& i) {
   i.out(1, data_of(first, m)), i.out(2, data_of(inverse, {n})), i.out(3, data_of(count, m));
 }
 void suppress(Import& i) {
-  const int64_t most = i.has(2) ? i.ints(2)[0] : 0;
+  const int64_t most = i.has(2) ? first(i, 2) : 0;
   const double overlap = i.has(3) ? i.number(3) : 0;
   const bool has_limit = i.has(4);
   const double limit = has_limit ? i.number(4) : 0;
   const FileTensor boxes = i.host(0), scores = i.host(1);
+  const Shape &bs = boxes.type.shape, &ss = scores.type.shape;
+  expect(i, bs.size() == 3 && ss.size() == 3 && bs[2] == 4 && bs[0] == ss[0] && bs[1] == ss[2], "boxes [batch, n, 4] and scores [batch, classes, n]");
   if (boxes.type.dtype != DType::kFloat32 || scores.type.dtype != DType::kFloat32) i.unsupported("boxes that are not float32");
   const int64_t batches = scores.type.shape[0], classes = scores.type.shape[1], n = scores.type.shape[2];
   const bool centre = i.integer("center_point_box", 0);

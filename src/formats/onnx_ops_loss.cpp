@@ -6,6 +6,7 @@ namespace yuloh::formats {
 namespace {
 // scores [N, C, ...] are log-probabilities; target [N, ...].
 Value nll(const Import& i, const Value& scores, const Value& target, const Value& weight) {
+  need(i, {2, 1});
   const bool ignores = i.has_attr("ignore_index");
   const double ignored = static_cast<double>(i.integer("ignore_index", -1));
   const Value t = to(target, DType::kInt64);
@@ -35,6 +36,7 @@ struct Group {
   Value at(const Import& i, int64_t group, int64_t k) const { return i.in(static_cast<size_t>(2 + group * n + k)); }
 };
 Group group_of(const Import& i, int64_t groups) {
+  expect(i, i.n_inputs() >= 2 && (i.n_inputs() - 2) % static_cast<size_t>(groups) == 0, "rate, step and whole groups of tensors");
   return {static_cast<int64_t>(i.n_inputs() - 2) / groups, i.in(0), i.in(1)};
 }
 void adagrad(Import& i) {

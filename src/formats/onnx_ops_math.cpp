@@ -7,6 +7,32 @@
 
 namespace yuloh::formats {
 
+void need(const Import& i, std::initializer_list<int64_t> ranks) {
+  size_t k = 0;
+  for (int64_t r : ranks) {
+    const int64_t got = i.in(k).rank();
+    if (got < r) value_error("import: ", describe_node(i.node), ": input ", k, " has shape ", i.in(k).shape(), "; expected at least ", r, " dims.");
+    ++k;
+  }
+}
+void expect(const Import& i, bool condition, const char* what) {
+  if (!condition) value_error("import: ", describe_node(i.node), ": expected ", what, ".");
+}
+int64_t bounded(const Import& i, const char* name, int64_t otherwise, int64_t low, int64_t high) {
+  const int64_t v = i.integer(name, otherwise);
+  if (v < low || v > high) value_error("import: ", describe_node(i.node), ": ", name, " is ", v, "; expected ", low, " to ", high, ".");
+  return v;
+}
+int64_t first(const Import& i, size_t k) {
+  const Ints v = i.ints(k);
+  if (v.empty()) value_error("import: ", describe_node(i.node), ": input ", k, " is empty.");
+  return v[0];
+}
+DType dtype_attr(const Import& i, const char* name, int otherwise) {
+  const OnnxTypeInfo* info = onnx_type_info(i.integer(name, otherwise));
+  if (!info || info->dtype == DType::kString || is_complex(info->dtype)) i.unsupported(std::string(name) + " is no element type that can be computed");
+  return info->dtype;
+}
 Value non_negative(const Value& index, int64_t extent) {
   const Value i = to(index, DType::kInt64);
   return where(call("less_than", {i, constant(0, DType::kInt64)}), i + static_cast<double>(extent), i);

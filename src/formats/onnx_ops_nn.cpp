@@ -14,7 +14,8 @@ int64_t OnnxWindow::extent(size_t d) const { return (kernel[d] - 1) * dilation[d
 OnnxWindow window_of(const Import& i, const Shape& x, Ints kernel) {
   OnnxWindow w;
   const size_t n = kernel.size();
-  if (x.size() != n + 2) value_error(i.node.type, ": ", n, " kernel dims do not fit x of shape ", x, ".");
+  if (n == 0 || x.size() != n + 2) value_error(i.node.type, ": ", n, " kernel dims do not fit x of shape ", x, ".");
+  constexpr int64_t kMost = 1 << 30;
   w.kernel = kernel;
   w.stride = i.ints_attr("strides", spatial_ones(n)), w.dilation = i.ints_attr("dilations", spatial_ones(n));
   const Ints pads = i.ints_attr("pads", Ints(static_cast<uint32_t>(2 * n), 0));
@@ -23,7 +24,8 @@ OnnxWindow window_of(const Import& i, const Shape& x, Ints kernel) {
   const std::string how = i.text("auto_pad", "NOTSET");
   const bool ceil = i.integer("ceil_mode", 0);
   for (size_t d = 0; d < n; ++d) {
-    if (w.stride[d] < 1 || w.dilation[d] < 1 || kernel[d] < 1) value_error(i.node.type, ": strides, dilations and kernels must be at least 1.");
+    if (w.stride[d] < 1 || w.dilation[d] < 1 || kernel[d] < 1 || w.stride[d] > kMost || w.dilation[d] > kMost || kernel[d] > kMost || std::abs(pads[d] >> 1) > kMost || std::abs(pads[d + n] >> 1) > kMost)
+      value_error(i.node.type, ": strides, dilations and kernels must be from 1 to 2^30, pads below that.");
     const int64_t in = x[d + 2], k = w.extent(d), s = w.stride[d];
     int64_t begin = pads[d], end = pads[d + n], out;
     if (how == "VALID") begin = end = 0;
@@ -46,6 +48,7 @@ OnnxWindow window_of(const Import& i, const Shape& x, Ints kernel) {
 namespace {
 Value with_bias(const Value& y, const Value& b) {
   if (!b) return y;
+  if (b.rank() != 1) value_error("import: a bias has shape ", b.shape(), "; expected one dim.");
   Shape s(static_cast<uint32_t>(y.rank()), 1);
   s[1] = b.shape()[0];
   return y + reshape(b, s);
@@ -53,6 +56,7 @@ Value with_bias(const Value& y, const Value& b) {
 }  // namespace
 
 Value conv_with(const Import& i, const Value& x, const Value& weight) {
+  expect(i, weight.rank() >= 3, "a weight [out, in / group, kernel...]");
   const Ints kernel(weight.shape().begin() + 2, weight.shape().end());
   const OnnxWindow w = window_of(i, x.shape(), kernel);
   return call("conv", {x, weight}, {{"stride", w.stride}, {"padding", w.pads}, {"dilation", w.dilation}, {"groups", i.integer("group", 1)}});
@@ -62,12 +66,18 @@ namespace {
 void conv(Import& i) { i.out(with_bias(conv_with(i, i.in(0), i.in(1)), i.in_or_null(2))); }
 
 void conv_transpose(Import& i) {
+  need(i, {3, 3});
   const Value x = i.in(0), weight = i.in(1);
+  expect(i, x.rank() == weight.rank(), "x and weight of one rank");
   const size_t n = static_cast<size_t>(x.rank() - 2);
   const Ints stride = i.ints_attr("strides", spatial_ones(n)), dilation = i.ints_attr("dilations", spatial_ones(n));
   Ints extra = i.ints_attr("output_padding", Ints(static_cast<uint32_t>(n), 0));
   const Ints pads = i.ints_attr("pads", Ints(static_cast<uint32_t>(2 * n), 0)), shape = i.ints_attr("output_shape", {});
   const std::string how = i.text("auto_pad", "NOTSET");
+  expect(i, stride.size() == n && dilation.size() == n && extra.size() == n && pads.size() == 2 * n && (shape.empty() || shape.size() >= n),
+         "strides, dilations, pads, output_padding and output_shape for every spatial dim");
+  for (const Ints* v : std::initializer_list<const Ints*>{&stride, &dilation, &extra, &pads, &shape})
+    for (int64_t k : *v) expect(i, k > -(1 << 30) && k < 1 << 30 && (k > 0 || (v != &stride && v != &dilation)), "sizes from 1 to 2^30");
   Ints pairs, cut, more;
   bool cuts = false;
   for (size_t d = 0; d < n; ++d) {
@@ -112,6 +122,11 @@ Value pad_spatial(const Value& x, const Ints& pairs, double value) {
 template <class F>
 void each_tap(const OnnxWindow& w, const Value& padded, F f) {
   Ints at(static_cast<uint32_t>(w.kernel.size()), 0);
+  int64_t taps = 1;
+  for (int64_t k : w.kernel)
+    if (__builtin_mul_overflow(taps, k, &taps) || taps > 1 << 14) value_error("import: a window of more than 16384 elements with dilations or of integers is not supported.");
+  for (int64_t n : w.out)
+    if (n < 1) value_error("import: the window is larger than the input.");
   while (true) {
     Ints axes, starts, ends, strides;
     for (size_t d = 0; d < at.size(); ++d) {
@@ -215,6 +230,7 @@ Ints spatial_axes(const Value& x) {
   return a;
 }
 void global_lp_pool(Import& i) {
+  need(i, {3});
   const double p = static_cast<double>(i.integer("p", 2));
   const Value x = i.in(0);
   i.out(call("pow", {sum(call("pow", {abs(x), constant(p, x.dtype())}), spatial_axes(x)), constant(1 / p, x.dtype())}));
@@ -224,6 +240,9 @@ void max_unpool(Import& i) {
   const Value x = i.in(0);
   const Ints kernel = i.ints_attr("kernel_shape", {}), stride = i.ints_attr("strides", spatial_ones(kernel.size()));
   const Ints pads = i.ints_attr("pads", Ints(static_cast<uint32_t>(2 * kernel.size()), 0));
+  need(i, {3});
+  expect(i, static_cast<int64_t>(kernel.size()) == x.rank() - 2 && stride.size() == kernel.size() && pads.size() == 2 * kernel.size() &&
+             (shape.empty() || static_cast<int64_t>(shape.size()) == x.rank()), "kernel, strides, pads and output shape for every spatial dim");
   Shape s{x.shape()[0], x.shape()[1]}, given(shape.begin(), shape.end());
   for (size_t d = 0; d < kernel.size(); ++d)
     s.push_back((x.shape()[d + 2] - 1) * stride[d] + kernel[d] - pads[d] - pads[d + kernel.size()]);

@@ -18,6 +18,7 @@ Ints axes_but_channel(int64_t rank) {
   return a;
 }
 void batch_norm(Import& i) {
+  need(i, {2, 1, 1, 1, 1});
   const Value x = i.in(0), scale = i.in(1), bias = i.in(2);
   const double eps = i.real("epsilon", 1e-5), momentum = i.real("momentum", .9);
   if (!i.integer("training_mode", 0)) {
@@ -71,6 +72,7 @@ void rms_norm(Import& i) {
 }
 // com.microsoft: the sum of two inputs (and a bias) normalised; the sum is the fourth output.
 void skip_norm(Import& i, bool centre) {
+  need(i, {1, 1});
   Value x = i.in(0) + i.in(1);
   const size_t at = centre ? 4 : 3;
   if (i.has(at)) x = x + i.in(at);
@@ -81,13 +83,15 @@ void skip_norm(Import& i, bool centre) {
   i.out(3, x);
 }
 void instance_norm(Import& i) {
+  need(i, {3, 1, 1});
   const Value x = i.in(0);
   i.out(call_all("group_norm", {x, i.in(1), i.in(2)}, {{"num_groups", x.shape()[1]}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
 }
 void group_norm(Import& i) {
+  need(i, {2, 1, 1});
   const Value x = i.in(0);
   Value scale = i.in(1), bias = i.in(2);
-  const int64_t groups = i.integer("num_groups", 1), c = x.shape()[1];
+  const int64_t groups = bounded(i, "num_groups", 1, 1, 1 << 20), c = x.shape()[1];
   if (scale.shape()[0] == groups && groups != c) {
     auto spread = [&](const Value& v) { return reshape(broadcast_to(reshape(v, {groups, 1}), {groups, c / groups}), {c}); };
     scale = spread(scale), bias = spread(bias);
@@ -95,8 +99,9 @@ void group_norm(Import& i) {
   i.out(call_all("group_norm", {x, scale, bias}, {{"num_groups", groups}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
 }
 void response_norm(Import& i) {
+  need(i, {2});
   const Value x = i.in(0);
-  const int64_t size = i.integer("size", 1), c = x.shape()[1];
+  const int64_t size = bounded(i, "size", 1, 1, 4096), c = x.shape()[1];
   const double alpha = i.real("alpha", 1e-4), beta = i.real("beta", .75), bias = i.real("bias", 1);
   Ints pairs(static_cast<uint32_t>(2 * x.rank()), 0);
   pairs[2] = (size - 1) / 2, pairs[3] = size - 1 - pairs[2];

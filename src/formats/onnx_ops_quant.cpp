@@ -29,6 +29,8 @@ bool range_of(int type, Range* r) {
 // A scale or zero point against x: per tensor, per axis, or per block of an axis.
 Value spread(const Value& v, const Value& x, int64_t axis, int64_t block) {
   if (v.rank() == 0 || numel(v.shape()) == 1) return reshape(v, {});
+  if (v.rank() != (block ? x.rank() : 1) || axis >= x.rank() || block < 0 || block > 1 << 30)
+    value_error("import: a scale or zero point of shape ", v.shape(), " does not fit x of shape ", x.shape(), ".");
   if (block) {  // repeated along the axis
     Shape grown, wide, s = v.shape();
     for (int64_t d = 0; d < v.rank(); ++d) {
@@ -78,7 +80,7 @@ void dequantize_linear(Import& i) {
   if (x.dtype() == DType::kInt32) v = to(x, DType::kFloat64);
   if (i.has(2)) v = v - to(spread(i.in(2), x, axis, block), v.dtype());
   const Value y = to(v, DType::kFloat32) * to(spread(scale, x, axis, block), DType::kFloat32);
-  i.out(to(y, out ? onnx_type_info(out)->dtype : scale.dtype()));
+  i.out(to(y, out ? dtype_attr(i, "output_dtype") : scale.dtype()));
   i.out_stored_as(0, 0);
 }
 }  // namespace
@@ -108,7 +110,7 @@ Value less_zero(const Import& i, size_t at, size_t zero_at, int64_t axis, DType 
   if (numel(z.shape()) == 1) return x - reshape(z, {});
   if (z.rank() > 1) return x - z;
   Shape s(static_cast<uint32_t>(x.rank()), 1);
-  s[axis < 0 ? axis + x.rank() : axis] = z.shape()[0];
+  s[axis_of(i, axis, x.rank())] = z.shape()[0];
   return x - reshape(z, s);
 }
 
@@ -129,7 +131,7 @@ Value scale_like(const Value& v, int64_t rank, int64_t axis) {
   if (numel(f.shape()) == 1) return reshape(f, {});
   if (f.rank() > 1) return f;
   Shape s(static_cast<uint32_t>(rank), 1);
-  s[axis < 0 ? axis + rank : axis] = f.shape()[0];
+  s[normalize_axis("import: a scale", axis, rank)] = f.shape()[0];
   return reshape(f, s);
 }
 
@@ -152,7 +154,7 @@ void qlinear_conv(Import& i) {
 }
 // com.microsoft: A [.., K] times a weight of N rows quantised in blocks of K, 4 bits each (8 too), low nibble first.
 void mat_mul_nbits(Import& i) {
-  const int64_t k = i.integer("K", 0), n = i.integer("N", 0), bits = i.integer("bits", 4), block = i.integer("block_size", 32);
+  const int64_t k = bounded(i, "K", 0, 1, 1 << 30), n = bounded(i, "N", 0, 1, 1 << 30), bits = i.integer("bits", 4), block = bounded(i, "block_size", 32, 1, 1 << 20);
   if ((bits != 4 && bits != 8) || i.has(4)) i.unsupported("bits other than 4 and 8, or g_idx");
   const Value a = i.in(0), b = i.in(1);
   const int64_t blocks = (k + block - 1) / block;

@@ -97,7 +97,7 @@ void reduce_log(Import& i, bool exponent) {
 }
 
 void running(Import& i, const char* op) {
-  const int64_t given = i.ints(1)[0];
+  const int64_t given = first(i, 1);
   Value x = i.in(0);
   const int64_t axis = axis_of(i, given, x.rank()), n = x.shape()[axis];
   const bool reverse = i.integer("reverse", 0), product = std::string(op) == "cumprod_axis";

@@ -41,7 +41,8 @@ double kernel(double t, bool cubic, double a) {
 // Linear and cubic along one axis; antialias widens the kernel when the axis shrinks.
 Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::string& coordinates, bool cubic, double a, bool exclude, bool antialias) {
   const double stretch = antialias && p.scale < 1 ? 1 / p.scale : 1, reach = (cubic ? 2 : 1) * stretch;
-  const int64_t taps = 2 * static_cast<int64_t>(std::ceil(reach));
+  const int64_t taps = 2 * static_cast<int64_t>(std::ceil(std::min(reach, 1e7)));
+  if (taps * p.out > int64_t{1} << 26) value_error("Resize: ", taps, " taps for each of ", p.out, " elements of an axis are too many.");
   Ints index;
   std::vector<double> weight;
   for (int64_t k = 0; k < p.out; ++k) {
@@ -100,10 +101,10 @@ void resize(Import& i) {
     p.in = in;
     if (roi.size() == 2 * n) p.roi_begin = roi[k], p.roi_end = roi[k + n];
     const double crop = coordinates == "tf_crop_and_resize" ? p.roi_end - p.roi_begin : 1;
-    if (common > 0) p.scale = common, p.out = static_cast<int64_t>(std::floor(common * static_cast<double>(in) + .5));
+    if (common > 0 && common < 1e9) p.scale = common, p.out = static_cast<int64_t>(std::floor(common * static_cast<double>(in) + .5));
     else if (!sizes.empty()) p.out = sizes[k], p.scale = static_cast<double>(p.out) / static_cast<double>(in);
-    else p.scale = scales[k], p.out = static_cast<int64_t>(std::floor(static_cast<double>(in) * crop * p.scale));
-    if (p.out < 0 || p.out > (int64_t{1} << 31) || (p.out > 0 && in == 0)) value_error("Resize: axis ", axis, " of ", x.shape(), " becomes ", p.out, ".");
+    else p.scale = scales[k], p.out = static_cast<int64_t>(std::floor(std::clamp(static_cast<double>(in) * crop * p.scale, -1.0, 1e12)));
+    if (!(p.scale > 0 && p.scale < 1e9) || p.out < 0 || p.out > (int64_t{1} << 24) || (p.out > 0 && in == 0)) value_error("Resize: axis ", axis, " of ", x.shape(), " becomes ", p.out, ".");
   }
   const std::string mode = i.text("mode", "nearest");
   const DType t = x.dtype();
@@ -166,7 +167,11 @@ Value reflected(const Value& p, double low, double high) {
 }
 // Reflects an integer position for cubic taps and keeps it within the axis.
 void grid_sample(Import& i) {
+  need(i, {3, 3});
   const Value x = i.in(0), grid = i.in(1);
+  expect(i, grid.rank() == x.rank() && grid.shape().back() == x.rank() - 2 && grid.shape()[0] == x.shape()[0] && x.rank() <= 6,
+         "a grid [batch, out..., spatial dims]");
+  for (int64_t d = 2; d < x.rank(); ++d) expect(i, x.shape()[d] > 0, "an x that is not empty");
   std::string mode = i.text("mode", "linear");
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
@@ -226,6 +231,9 @@ void grid_sample(Import& i) {
 
 void affine_grid(Import& i) {
   const Ints size = i.ints(1);
+  need(i, {3});
+  expect(i, size.size() == 4 || size.size() == 5, "a size of 4 or 5 numbers");
+  for (int64_t s : size) expect(i, s >= 0 && s <= 1 << 20, "sizes from 0 to 2^20");
   const Value theta = i.in(0);
   const bool corners = i.integer("align_corners", 0);
   const int64_t n = static_cast<int64_t>(size.size()) - 2;
@@ -249,8 +257,10 @@ void affine_grid(Import& i) {
 
 // Means (or maxima) of sampling points in each bin of each region.
 void roi_align(Import& i) {
+  need(i, {4, 2, 1});
   const Value x = i.in(0), batch = i.in(2);
-  const int64_t oh = i.integer("output_height", 1), ow = i.integer("output_width", 1), ratio = i.integer("sampling_ratio", 0);
+  const int64_t oh = bounded(i, "output_height", 1, 1, 4096), ow = bounded(i, "output_width", 1, 1, 4096), ratio = bounded(i, "sampling_ratio", 0, 0, 256);
+  expect(i, i.in(1).shape()[1] == 4 && i.in(1).shape()[0] == batch.shape()[0] && x.shape()[2] > 0 && x.shape()[3] > 0, "rois [n, 4] with n batch indices");
   const double scale = i.real("spatial_scale", 1);
   const bool half = i.text("coordinate_transformation_mode", i.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
   const bool maximal = i.text("mode", "avg") == "max";

@@ -90,6 +90,7 @@ struct Layer {
 };
 
 void recurrent(Import& i, Kind kind) {
+  need(i, {3, 3, 3});
   const bool batch_first = i.integer("layout", 0);
   Value x = i.in(0);
   if (batch_first) x = transpose(x, {1, 0, 2});

@@ -25,7 +25,8 @@ void do_reshape(Import& i) {
       d = x.shape()[k];
     }
     if (d == -1) open = static_cast<int64_t>(k), d = 1;
-    s.push_back(d), known *= d;
+    s.push_back(d);
+    expect(i, !__builtin_mul_overflow(known, d, &known), "a shape whose product fits into 64 bits");
   }
   if (open >= 0) s[open] = known ? numel(x.shape()) / known : 0;
   i.out(call("view_as_shape", {x}, {{"shape", to_ints(s)}}));
@@ -81,7 +82,7 @@ void do_split(Import& i) {
   const Value x = i.in(0);
   const int64_t axis = axis_of(i, i.integer("axis", 0), x.rank()), n = x.shape()[axis];
   if (sizes.empty()) {
-    const int64_t count = i.integer("num_outputs", i.node.outputs.size()), each = (n + count - 1) / count;
+    const int64_t count = bounded(i, "num_outputs", static_cast<int64_t>(i.node.outputs.size()), 1, 1 << 20), each = (n + count - 1) / count;
     for (int64_t k = 0; k < count; ++k) sizes.push_back(std::clamp<int64_t>(n - k * each, 0, each));
   }
   const Values r = split(x, sizes, axis);
@@ -151,6 +152,7 @@ void pad(Import& i) {
     for (int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
   if (pads.size() != 2 * axes.size()) value_error("Pad: got ", pads.size(), " pads; expected two for each of ", axes.size(), " axes.");
   Ints pairs(static_cast<uint32_t>(2 * x.rank()), 0);
+  for (int64_t p : pads) expect(i, std::abs(p >> 1) < int64_t{1} << 40, "pads that memory can hold");
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t a = axis_of(i, axes[k], x.rank());
     pairs[2 * a] = pads[k], pairs[2 * a + 1] = pads[k + axes.size()];
@@ -174,7 +176,7 @@ void constant_of_shape(Import& i) {
   int stored = 0;
   if (i.has_attr("value")) {
     const FileTensor& v = i.tensor_attr("value");
-    if (numel(v.type.shape) != 1) i.unsupported("value has more than one element");
+    if (!v.buffer || numel(v.type.shape) != 1) i.unsupported("value has more than one element");
     value = load_double(v.buffer->data(), v.type.dtype), t = v.type.dtype, stored = v.stored_as;
   }
   i.out(full(shape_of(dims), value, t));
@@ -209,28 +211,31 @@ void range(Import& i) {
 }
 void eye_like(Import& i) {
   const Value x = i.in(0);
-  const DType t = i.has_attr("dtype") ? onnx_type_info(i.integer("dtype", 1))->dtype : x.dtype();
+  const DType t = i.has_attr("dtype") ? dtype_attr(i, "dtype") : x.dtype();
   if (x.rank() != 2) value_error("EyeLike: expected a matrix, got ", x.shape(), ".");
   const Value row = iota({x.shape()[0], 1}, 0, DType::kInt64) + static_cast<double>(i.integer("k", 0));
   i.out(to(equal(row, iota({1, x.shape()[1]}, 1, DType::kInt64)), t));
 }
 void trilu(Import& i) {
-  const int64_t k = i.has(1) ? i.ints(1)[0] : 0;
+  const int64_t k = i.has(1) ? first(i, 1) : 0;
+  need(i, {2});
   const Value x = i.in(0);
   const int64_t h = x.shape()[x.rank() - 2], w = x.shape()[x.rank() - 1];
   const Value row = iota({h, 1}, 0, DType::kInt64) + static_cast<double>(std::clamp<int64_t>(k, -h - 1, w + 1)), col = iota({1, w}, 1, DType::kInt64);
   i.out(where(call(i.integer("upper", 1) ? "less_equal" : "greater_equal", {row, col}), x, constant_like(0, x)));
 }
 void depth_to_space(Import& i) {
+  need(i, {4});
   const Value x = i.in(0);
-  const int64_t b = i.integer("blocksize", 1), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3], d = c / (b * b);
+  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3], d = c / (b * b);
   const bool crd = i.text("mode", "DCR") == "CRD";
   const Value v = transpose(reshape(x, crd ? Shape{n, d, b, b, h, w} : Shape{n, b, b, d, h, w}), crd ? Ints{0, 1, 4, 2, 5, 3} : Ints{0, 3, 4, 1, 5, 2});
   i.out(reshape(v, {n, d, h * b, w * b}));
 }
 void space_to_depth(Import& i) {
+  need(i, {4});
   const Value x = i.in(0);
-  const int64_t b = i.integer("blocksize", 1), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3];
+  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3];
   if (h % b || w % b) value_error("SpaceToDepth: ", x.shape(), " does not divide into blocks of ", b, ".");
   i.out(reshape(transpose(reshape(x, {n, c, h / b, b, w / b, b}), i.text("mode", "DCR") == "CRD" ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 3, 5, 1, 2, 4}), {n, c * b * b, h / b, w / b}));
 }
@@ -240,7 +245,9 @@ void center_crop_pad(Import& i) {
   Ints axes = i.ints_attr("axes", {}), pairs(static_cast<uint32_t>(2 * x.rank()), 0);
   if (!i.has_attr("axes"))
     for (int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
+  expect(i, axes.size() == want.size(), "one extent for each axis");
   for (size_t k = 0; k < axes.size(); ++k) {
+    expect(i, want[k] >= 0 && want[k] < int64_t{1} << 40, "extents that memory can hold");
     const int64_t a = axis_of(i, axes[k], x.rank()), more = want[k] - x.shape()[a];
     // Cropping starts at floor(surplus / 2), padding puts floor(missing / 2) in front.
     const int64_t before = more >= 0 ? more / 2 : -((-more) / 2);
@@ -250,7 +257,9 @@ void center_crop_pad(Import& i) {
 }
 void reverse_sequence(Import& i) {
   const Value x = i.in(0);
-  const int64_t time = i.integer("time_axis", 0), batch = i.integer("batch_axis", 1);
+  need(i, {2, 1});
+  const int64_t time = axis_of(i, i.integer("time_axis", 0), x.rank()), batch = axis_of(i, i.integer("batch_axis", 1), x.rank());
+  expect(i, time != batch, "two different axes");
   Shape st(x.rank(), 1), sb(x.rank(), 1);
   st[time] = x.shape()[time], sb[batch] = x.shape()[batch];
   const Value t = iota(st, time, DType::kInt64), n = reshape(to(i.in(1), DType::kInt64), sb);
@@ -258,7 +267,7 @@ void reverse_sequence(Import& i) {
   i.out(call("take_along_axis", {x, broadcast_to(index, x.shape())}, {{"axis", time}, {"broadcast", false}}));
 }
 void dropout(Import& i) {
-  const bool training = i.opset() >= 12 && i.has(2) && i.ints(2)[0];
+  const bool training = i.opset() >= 12 && i.has(2) && first(i, 2);
   const double ratio = i.opset() >= 12 ? (i.has(1) ? i.number(1) : .5) : i.real("ratio", .5);
   const Value x = i.in(0);
   if (!training || ratio == 0) {

@@ -45,9 +45,10 @@ Value mirrored(const Value& x, int64_t points) {
   return concat({x, tail * sign}, axis);
 }
 void dft(Import& i) {
+  need(i, {2});
   const bool old = i.opset() < 20, inverse = i.integer("inverse", 0), onesided = i.integer("onesided", 0);
-  const int64_t given = old ? i.integer("axis", 1) : i.has(2) ? i.ints(2)[0] : -2;
-  const int64_t length = i.has(1) ? i.ints(1)[0] : 0;
+  const int64_t given = old ? i.integer("axis", 1) : i.has(2) ? first(i, 2) : -2;
+  const int64_t length = i.has(1) ? first(i, 1) : 0;
   Value x = i.in(0);
   const int64_t axis = axis_of(i, given, x.rank()), last = x.rank() - 2;
   Ints perm;
@@ -65,8 +66,9 @@ void dft(Import& i) {
 }
 // signal [batch, n, 1 or 2], step, window, frame length -> [batch, frames, bins, 2]
 void stft(Import& i) {
-  const int64_t step = i.ints(1)[0];
-  const int64_t size = i.has(3) ? i.ints(3)[0] : i.has(2) ? i.in(2).shape()[0] : 0;
+  need(i, {2});
+  const int64_t step = first(i, 1);
+  const int64_t size = i.has(3) ? first(i, 3) : i.has(2) ? i.in(2).shape()[0] : 0;
   Value x = i.in(0);
   if (x.rank() == 2) x = unsqueeze(x, 2);
   const int64_t batch = x.shape()[0], n = x.shape()[1], parts = x.shape()[2];
@@ -80,7 +82,7 @@ void stft(Import& i) {
   i.out(fourier(y, size, false, i.integer("onesided", 1)));
 }
 void window(Import& i, double a0, double a1, double a2) {
-  const int64_t n = i.ints(0)[0];
+  const int64_t n = first(i, 0);
   if (n < 0 || n > 1 << 26) value_error("window: the size is ", n, ".");
   const OnnxTypeInfo* info = onnx_type_info(i.integer("output_datatype", 1));
   if (!info) i.unsupported("the output type");
@@ -94,7 +96,7 @@ void window(Import& i, double a0, double a1, double a2) {
   i.out_stored_as(0, 0);
 }
 void mel_weights(Import& i) {
-  const int64_t bands = i.ints(0)[0], length = i.ints(1)[0], rate = i.ints(2)[0];
+  const int64_t bands = first(i, 0), length = first(i, 1), rate = first(i, 2);
   const double low = i.number(3), high = i.number(4);
   const int64_t bins = length / 2 + 1;
   if (bands < 0 || bands > 1 << 16 || length < 0 || length > 1 << 24 || bins * bands > 1 << 26) value_error("MelWeightMatrix: ", bands, " bands of ", length, " points.");
@@ -115,7 +117,7 @@ void mel_weights(Import& i) {
     for (int64_t k = l; c != l && k <= c; ++k) put(k, b, static_cast<double>(k - l) / static_cast<double>(c - l));
     for (int64_t k = c; h > c && k < h; ++k) put(k, b, static_cast<double>(h - k) / static_cast<double>(h - c));
   }
-  i.out(data_of(w, {bins, bands}, onnx_type_info(i.integer("output_datatype", 1))->dtype));
+  i.out(data_of(w, {bins, bands}, dtype_attr(i, "output_datatype")));
   i.out_stored_as(0, 0);
 }
 
@@ -150,11 +152,17 @@ void col2im(Import& i) {
   const size_t n = block.size();
   const Ints stride = i.ints_attr("strides", spatial_ones(n)), dilation = i.ints_attr("dilations", spatial_ones(n));
   const Ints pads = i.ints_attr("pads", Ints(static_cast<uint32_t>(2 * n), 0));
+  need(i, {3});
+  expect(i, n >= 1 && image.size() == n && stride.size() == n && dilation.size() == n && pads.size() == 2 * n, "sizes for every dim of the image");
+  for (const Ints* v : std::initializer_list<const Ints*>{&image, &block, &stride, &dilation, &pads})
+    for (int64_t k : *v) expect(i, k >= (v == &pads ? 0 : 1) && k <= 1 << 20, "sizes from 1 to 2^20");
   int64_t taps = 1, positions = 1, plane = 1;
   Ints count;
   for (size_t d = 0; d < n; ++d) {
     count.push_back((image[d] + pads[d] + pads[d + n] - ((block[d] - 1) * dilation[d] + 1)) / stride[d] + 1);
+    expect(i, count.back() >= 1, "a block within the image");
     taps *= block[d], positions *= count[d], plane *= image[d];
+    expect(i, taps < 1 << 20 && positions < 1 << 20 && plane < 1 << 28 && taps * positions < 1 << 26, "an image that memory can hold");
   }
   const int64_t batch = x.shape()[0], c = x.shape()[1] / taps;
   if (x.shape()[1] % taps || x.shape()[2] != positions || plane > 1 << 28) value_error("Col2Im: columns ", x.shape(), " do not fit the image.");
@@ -183,11 +191,13 @@ void col2im(Import& i) {
 
 // Convolution whose taps are moved by offsets: each tap is sampled bilinearly, then one product. 2-D.
 void deform_conv(Import& i) {
+  need(i, {4, 4, 4});
   const Value x = i.in(0), w = i.in(1), offset = i.in(2);
   if (x.rank() != 4) i.unsupported("other than two spatial dims");
   const OnnxWindow win = window_of(i, x.shape(), {w.shape()[2], w.shape()[3]});
   const int64_t n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], wd = x.shape()[3], kh = win.kernel[0], kw = win.kernel[1], taps = kh * kw;
-  const int64_t oh = win.out[0], ow = win.out[1], group = i.integer("group", 1), og = i.integer("offset_group", 1), m = oh * ow;
+  const int64_t oh = win.out[0], ow = win.out[1], group = bounded(i, "group", 1, 1, 1 << 20), og = bounded(i, "offset_group", 1, 1, 1 << 20), m = oh * ow;
+  expect(i, c % group == 0 && c % og == 0 && w.shape()[0] % group == 0 && h > 0 && wd > 0 && taps * m < 1 << 26, "channels that the groups divide");
   std::vector<double> by, bx;
   for (int64_t q = 0; q < taps; ++q)
     for (int64_t p = 0; p < m; ++p) {
