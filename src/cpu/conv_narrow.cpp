@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input gradient of a convolution with few input channels (f32, stride 1). The library gives each of them a lane of
-// its own and leaves the other lanes empty; here the taps of a kernel row fill them: for every position of a row of
-// the output gradient one GEMM micro-kernel makes the contributions to [kernel width x input channels] neighbouring
-// elements of the result, which are then added up where they overlap.
+// Input gradient of a convolution with few input channels (f32, stride 1). The library gives each of them a
+// lane of its own and leaves the other lanes empty; here the taps of a kernel row fill them: for every
+// position of a row of the output gradient one GEMM micro-kernel makes the contributions to [kernel width x
+// input channels] neighbouring elements of the result, which are then added up where they overlap.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -16,7 +16,8 @@
 namespace yuloh {
 namespace {
 
-constexpr int64_t kLanes = 16;  // result elements that are added up at once: more than the channels there may be
+constexpr int64_t kLanes =
+    16;  // result elements that are added up at once: more than the channels there may be
 
 struct FoldArgs {
   const float* parts;  // [output width][stride]
@@ -60,7 +61,8 @@ bool analyse(const KernelRequest& r, Narrow* t, std::string* why) {
     *why = "groups or a permuted weight";
     return false;
   }
-  t->w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape), spatial_of(g.type.shape));
+  t->w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape),
+                 spatial_of(g.type.shape));
   t->batch = x.type.shape[0], t->in_channels = x.type.shape[1], t->out_channels = g.type.shape[1];
   for (int i = 0; i < 3; ++i)
     if (t->w.s[i] != 1 || t->w.d[i] != 1 || (i == 0 && t->w.k[i] != 1)) {
@@ -80,7 +82,8 @@ class ConvNarrowKernel final : public Kernel {
     used_ = t.w.k[2] * t.in_channels;
     wide_ = used_ > gemm_.nr / 2;
     lanes_ = wide_ ? gemm_.nr : gemm_.nr / 2;
-    cost.flops = 2.0 * static_cast<double>(t.batch * t.w.out[1] * t.w.out[2] * t.out_channels * t.w.k[1] * used_);
+    cost.flops =
+        2.0 * static_cast<double>(t.batch * t.w.out[1] * t.w.out[2] * t.out_channels * t.w.k[1] * used_);
     cost.bytes = 4.0 * static_cast<double>(t.batch * (t.w.in[1] * t.w.in[2] * t.in_channels +
                                                       t.w.out[1] * t.w.out[2] * t.out_channels) +
                                            t.w.k[1] * t.out_channels * used_);
@@ -96,16 +99,19 @@ class ConvNarrowKernel final : public Kernel {
     const Window3& w = t_.w;
     // A chunk is some rows of one sample; which rows does not depend on the number of threads.
     const int64_t per = std::max<int64_t>(1, 16 / w.out[2]), blocks = (w.in[1] + per - 1) / per;
-    parallel_for(t_.batch * blocks, [&](int64_t chunk) {
-      const int64_t n = chunk / blocks, h0 = chunk % blocks * per;
-      thread_local std::vector<float> scratch;
-      const size_t parts = static_cast<size_t>(w.out[2] * lanes_) + kLanes,
-                   line = static_cast<size_t>((w.out[2] + w.k[2]) * t_.in_channels) + kLanes;
-      if (scratch.size() < parts + line) scratch.resize(parts + line);
-      for (int64_t h = h0; h < std::min(h0 + per, w.in[1]); ++h)
-        row(g + n * w.out[1] * w.out[2] * t_.out_channels, panel, h, scratch.data(), scratch.data() + parts,
-            x + (n * w.in[1] + h) * w.in[2] * t_.in_channels);
-    }, cost.flops / 1e11);
+    parallel_for(
+        t_.batch * blocks,
+        [&](int64_t chunk) {
+          const int64_t n = chunk / blocks, h0 = chunk % blocks * per;
+          thread_local std::vector<float> scratch;
+          const size_t parts = static_cast<size_t>(w.out[2] * lanes_) + kLanes,
+                       line = static_cast<size_t>((w.out[2] + w.k[2]) * t_.in_channels) + kLanes;
+          if (scratch.size() < parts + line) scratch.resize(parts + line);
+          for (int64_t h = h0; h < std::min(h0 + per, w.in[1]); ++h)
+            row(g + n * w.out[1] * w.out[2] * t_.out_channels, panel, h, scratch.data(),
+                scratch.data() + parts, x + (n * w.in[1] + h) * w.in[2] * t_.in_channels);
+        },
+        cost.flops / 1e11);
   }
 
  private:
@@ -123,7 +129,8 @@ class ConvNarrowKernel final : public Kernel {
   void row(const float* g, const float* panel, int64_t h, float* parts, float* line, float* x) const {
     const Window3& w = t_.w;
     // Output rows o with h = o - padding + kernel row.
-    const int64_t first = std::max<int64_t>(0, h + w.p[1] - w.k[1] + 1), last = std::min(w.out[1] - 1, h + w.p[1]);
+    const int64_t first = std::max<int64_t>(0, h + w.p[1] - w.k[1] + 1),
+                  last = std::min(w.out[1] - 1, h + w.p[1]);
     const int64_t bytes = sizeof(float) * w.in[2] * t_.in_channels;
     if (first > last) return (void)std::memset(x, 0, bytes);
     for (int64_t at = 0; at < w.out[2]; at += gemm_.mr) {

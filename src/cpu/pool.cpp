@@ -201,8 +201,9 @@ class PoolKernel final : public Kernel {
         cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   size_t workspace_bytes() const override {
-    return op_.is_grad && size_ != 4 && !once_ ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_)
-                                     : 0;
+    return op_.is_grad && size_ != 4 && !once_
+               ? sizeof(float) * static_cast<size_t>(batch_ * channels_ * in_positions_)
+               : 0;
   }
   std::string describe() const override { return cat("yuloh_pool:", op_.name); }
   void run(void* const* ptrs) override {
@@ -210,10 +211,10 @@ class PoolKernel final : public Kernel {
     parallel_for(batch_ * blocks, [&](int64_t chunk) {
       const int64_t n = chunk / blocks, c = chunk % blocks * kBlock;
       const int64_t big = n * in_positions_ * channels_ + c, small = n * out_positions_ * channels_ + c;
-      PoolArgs a{&g_,        channels_, std::min(kBlock, channels_ - c),
-                 nullptr,    nullptr,   nullptr,
-                 nullptr,    nullptr,   0,
-                 exclusive_, divisor_,  {taps_[0].data(), taps_[1].data(), taps_[2].data()},
+      PoolArgs a{&g_,        channels_,       std::min(kBlock, channels_ - c),
+                 nullptr,    nullptr,         nullptr,
+                 nullptr,    nullptr,         0,
+                 exclusive_, divisor_,        {taps_[0].data(), taps_[1].data(), taps_[2].data()},
                  &gaps_,     offsets_.data(), static_cast<int64_t>(offsets_.size())};
       const auto at = [&](int i, int64_t offset) { return static_cast<char*>(ptrs[i]) + offset * size_; };
       const bool two_inputs = n_in_ == 2, avg_grad = op_.is_avg && op_.is_grad;
@@ -242,7 +243,8 @@ class PoolKernel final : public Kernel {
     if (!k) return;
     if (op_.name == "max_pool" && k->forward[bf16]) fn_ = k->forward[bf16];
     if (op_.name == "max_pool_with_index" && k->index[bf16]) fn_ = k->index[bf16];
-    if (op_.name == "max_pool_grad" && k->backward[bf16] && find_gaps()) fn_ = k->backward[bf16], once_ = true;
+    if (op_.name == "max_pool_grad" && k->backward[bf16] && find_gaps())
+      fn_ = k->backward[bf16], once_ = true;
   }
   // False: some windows overlap.
   bool find_gaps() {

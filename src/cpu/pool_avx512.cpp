@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maximum pooling for AVX-512, f32 and bf16: 16 channels at once, or 8 where there are no more (a wide access to a few
-// channels crosses a cache line nearly every time).
+// Maximum pooling for AVX-512, f32 and bf16: 16 channels at once, or 8 where there are no more (a wide access
+// to a few channels crosses a cache line nearly every time).
 #include <algorithm>
 #include <cstring>
 
 #include "cpu/pool_kernels.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
+#if !defined( \
+    __clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

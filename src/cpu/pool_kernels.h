@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pooling kernel works on, and the vector kernels of maximum pooling: one table per instruction set
-// (pool_avx512.cpp, pool_avx2.cpp; both made from pool_kernels.inl). cpu/pool.cpp has the plain loops for the rest.
+// (pool_avx512.cpp, pool_avx2.cpp; both made from pool_kernels.inl). cpu/pool.cpp has the plain loops for the
+// rest.
 #pragma once
 #include <vector>
 

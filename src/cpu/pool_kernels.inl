@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maximum pooling over registers of channels. The including file defines, in an anonymous namespace, struct V: V::n
-// lanes; registers F (float) and I (int32); masks M; part(count), load(T*, M), store(T*, F, M), store(int32_t*, I, M),
-// set1(int32_t), above(v, best): v takes the place of best (NaN wins, the first one stays), equal, both, select.
+// Maximum pooling over registers of channels. The including file defines, in an anonymous namespace, struct
+// V: V::n lanes; registers F (float) and I (int32); masks M; part(count), load(T*, M), store(T*, F, M),
+// store(int32_t*, I, M), set1(int32_t), above(v, best): v takes the place of best (NaN wins, the first one
+// stays), equal, both, select.
 
 struct Maximum {
   V::F best;
@@ -23,7 +24,8 @@ inline void each_window(const PoolArgs& p, F&& f) {
       for (int64_t o2 = 0; o2 < w.out[2]; ++o2, ++q) f(Window{t0[o0], t1[o1], t2[o2], row + t2[o2].begin}, q);
     }
 }
-// f(position, whether it is the first) for the taps of a window, in order. N: their number where it is known and none is cut off, else 0.
+// f(position, whether it is the first) for the taps of a window, in order. N: their number where it is known
+// and none is cut off, else 0.
 template <int N, class F>
 inline void each_tap(const PoolArgs& p, const Window& w, F&& f) {
   if (N) {
@@ -34,7 +36,8 @@ inline void each_tap(const PoolArgs& p, const Window& w, F&& f) {
   const Window3& g = p.g->w;
   for (int64_t i = w.a.begin; i < w.a.end; ++i)
     for (int64_t j = w.b.begin; j < w.b.end; ++j)
-      for (int64_t k = w.c.begin, at = (i * g.in[1] + j) * g.in[2] + k; k < w.c.end; ++k, ++at) f(at, at == w.first);
+      for (int64_t k = w.c.begin, at = (i * g.in[1] + j) * g.in[2] + k; k < w.c.end; ++k, ++at)
+        f(at, at == w.first);
 }
 inline bool whole(const PoolArgs& p, const Window& w) {
   const int64_t* k = p.g->w.k;

@@ -95,7 +95,8 @@ class Walk {
     const int64_t table = round_up(n_places * sizeof(char*)),
                   bases = round_up(t.operands.size() * sizeof(char*));
     int64_t need = table + bases + code.scratch, columns = 0, all = 0;
-    bool sums_columns = false;  // totals alone need no strips: a long row would make them longer than the data
+    bool sums_columns =
+        false;  // totals alone need no strips: a long row would make them longer than the data
     for (const Accumulator& a : t.accumulators) sums_columns = sums_columns || a.columns;
     const int64_t strip =
         sums_columns ? round_up((t.linear_order ? std::max(t.block_cols, t.cols) : t.block_cols) * 8) : 0;

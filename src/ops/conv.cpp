@@ -283,7 +283,8 @@ Values expand_transpose(const Call& c) { return {grad_input(c, c.in[0], c.in[1],
 Types infer_bias(const Call& c) {
   const Shape &x = c.type(0).shape, &b = c.type(1).shape;
   if (x.size() < 2 || b.size() != 1 || b[0] != x[1])
-    value_error(c.name(), ": bias does not fit, got x ", x, " and bias ", b, "; expected one value per channel.");
+    value_error(c.name(), ": bias does not fit, got x ", x, " and bias ", b,
+                "; expected one value per channel.");
   return like_first(c);
 }
 

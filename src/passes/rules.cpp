@@ -34,7 +34,8 @@ Pat strided(const Pat& x) {
 }
 
 Pat pool(const char* name, std::vector<Pat> in) {
-  return op(name, std::move(in), {{"kernel_size", "k"}, {"stride", "s"}, {"padding", "p"}, {"ceil_mode", "m"}});
+  return op(name, std::move(in),
+            {{"kernel_size", "k"}, {"stride", "s"}, {"padding", "p"}, {"ceil_mode", "m"}});
 }
 
 TensorType f32(Shape s) { return {DType::kFloat32, std::move(s)}; }
@@ -134,7 +135,8 @@ bool sums_whole_windows(Bindings* b) {
   const auto* axes = std::get_if<Ints>(b->attr("a"));
   if (!axes || axes->size() == 0) return true;  // all
   for (int64_t i = 2; i < rank; ++i)
-    if (std::none_of(axes->begin(), axes->end(), [&](int64_t a) { return (a < 0 ? a + rank : a) == i; })) return false;
+    if (std::none_of(axes->begin(), axes->end(), [&](int64_t a) { return (a < 0 ? a + rank : a) == i; }))
+      return false;
   return true;
 }
 bool single_axis(Bindings* b) {
@@ -260,7 +262,8 @@ std::vector<Rule> make_rules() {
                op("softmax", {x}, {{"axis", "axis"}}),
                {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}},
                single_axis});
-  // Gradients of max_pool after relu: the mask and the sum of a bias gradient move to the pooled side, which is smaller.
+  // Gradients of max_pool after relu: the mask and the sum of a bias gradient move to the pooled side, which
+  // is smaller.
   const Pat g = any("g"), passed = pool("max_pool_grad", {y, g});
   const RuleSample windows{{{"y", f32({2, 3, 5, 4})}, {"g", f32({2, 3, 2, 2})}},
                            {{"k", Ints{2, 3}}, {"s", Ints{2, 2}}, {"p", Ints{0, 0, 1, 0}}, {"m", false}}};
