@@ -17,7 +17,8 @@ from yuloh.bench import contenders, environments
 from yuloh.bench.process import Worker
 from yuloh.bench.workloads import CATALOGUE
 
-BATCH, STEPS = 32, 2  # or the workload's own batch, where that is smaller
+BATCH, STEPS = 32, 5  # or the workload's own batch, where that is smaller
+LEARNING_RATE = 1e-4  # small: Adam's first steps follow the gradient's sign, and rounding decides the sign of small ones
 
 
 def images(path):
@@ -28,15 +29,15 @@ def images(path):
     return str(path)
 
 
-def first_losses(environment, workload, folder):
-    """(parameter count, losses of the first STEPS steps fp32)."""
+def first_losses(environment, workload, folder, steps=STEPS):
+    """(parameter count, losses of the first `steps` steps, fp32)."""
     worker = Worker(environment, 1, {}, folder / "log", workload.name)
     try:
         options = {
             "batch": min(BATCH, workload.batch),
             "seed": 0,
             "precision": "fp32",
-            "learning_rate": workload.learning_rate,
+            "learning_rate": LEARNING_RATE,
         }
         options["images"] = images(folder / "images.npz")
         opened = worker.ask(
@@ -47,7 +48,7 @@ def first_losses(environment, workload, folder):
             script=str(workload.script(environment.framework)),
             options=options,
         )
-        losses = [opened["loss"], *worker.ask("steps", timeout=300, n=STEPS - 1)["losses"]]
+        losses = [opened["loss"], *worker.ask("steps", timeout=300, n=steps - 1)["losses"]]
         return opened["parameters"], losses
     finally:
         worker.close()

@@ -470,3 +470,28 @@ def test_batches_and_weights_do_not_depend_on_the_framework(tmp_path):
         [*command[:2], code.replace("[3, 4]", "[4, 4]"), *command[3:]], capture_output=True, text=True
     )
     assert "the models differ in 1 parameters, first 'a.weight'" in bad.stderr
+
+
+def test_torch_compile_is_an_arm_of_its_own(tmp_path):
+    """--compile: every PyTorch contender twice; the worker is told by the flag that the twins' Training reads."""
+    from yuloh.bench.arms import Arm
+
+    settings = Settings([], [], torch_compile=True)
+    assert settings.compiled("torch") == [False, True] and settings.compiled("torch", whole=True) == [False]
+    assert settings.compiled("paddle") == settings.compiled("yuloh") == [False]
+    assert Settings([], []).compiled("torch") == [False]
+    arm = Arm(None, "fp32", None, "torch compile", "torch compile", tmp_path)
+    arm.compiled = True
+    assert arm.fixed_flags() == {"compile": True}
+    twin = (environments.Path(__file__).parents[2] / "python/yuloh/bench/workloads/_torch_training.py").read_text()
+    assert 'flags.get("compile")' in twin
+
+
+def test_the_machine_is_measured_in_the_run(make, script, tmp_path):
+    from yuloh.bench import peaks
+
+    record = run([make("a", 0.002)], script, tmp_path / "out", max_rounds=8)
+    found = record["environment"]["peaks"]
+    assert found["threads"] >= 1 and found["read"] > 0 and found["copy"] > 0
+    assert all(found[k] > 0 for k in ("fp32", "bf16", "int8") if k in found)
+    assert "GB/s" in peaks.describe(found)

@@ -50,6 +50,7 @@ class Arm:
     step_s: float = 0.0
     record: dict = field(default_factory=dict)
     block_steps: int = 1
+    compiled: bool = False  # torch.compile around the model
 
     def begin_record(self) -> dict:
         self.record = {
@@ -71,7 +72,8 @@ class Arm:
         return self.record
 
     def fixed_flags(self) -> dict:
-        return {} if self.fusion is None else {"FLAGS_fusion": int(self.fusion)}
+        fixed = {} if self.fusion is None else {"FLAGS_fusion": int(self.fusion)}
+        return {**fixed, "compile": True} if self.compiled else fixed
 
     def start(self, threads: int, flags: dict, request: dict, timeout: float) -> Worker:
         """A new worker of this arm up to and including its first step; the launch goes into the record."""

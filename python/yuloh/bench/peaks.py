@@ -24,6 +24,14 @@ def measure(seconds: float = 0.05) -> Dict[str, float]:
     return found
 
 
+def describe(peaks: Dict[str, float]) -> str:
+    """The figures in one line."""
+    words = [f"{k} {peaks[k] / 1e9:,.0f} GFLOP/s" for k in ("fp32", "bf16") if peaks.get(k)]
+    words += [f"int8 {peaks['int8'] / 1e9:,.0f} GOP/s"] if peaks.get("int8") else []
+    words += [f"memory {k} {peaks[k] / 1e9:,.1f} GB/s" for k in ("read", "copy") if peaks.get(k)]
+    return f"{', '.join(words)} on {peaks.get('threads', 0):.0f} threads"
+
+
 def _product(dtype: str, seconds: float) -> float:
     """FLOP/s of a matrix product, the best of a few."""
     import yuloh

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import List, Optional
 
-from . import environments, machine, statistics
+from . import environments, machine, peaks, statistics
 from .arms import Arm
 from .budget import Budget
 from .errors import BudgetSpent, ContenderError
@@ -62,6 +62,8 @@ class Runner:
             found = self._environments()
             self._data()
             self.budget.start_measuring()
+            self.progress.phase("measuring this machine")
+            record["environment"]["peaks"] = peaks.measure(0.03)
             for i, workload in enumerate(self.settings.workloads):
                 self._workload(workload, found, share=1 / (len(self.settings.workloads) - i))
             failed = all(a["error"] for w in record["workloads"] for a in w["arms"])
@@ -158,9 +160,12 @@ class Runner:
                 if fusion is False:
                     label, label_zh = f"{label} fusion off", f"{label_zh} 关融合"
                 kind = ScriptArm if whole else Arm
-                arm = kind(environment, precision, fusion, label, label_zh, self.results.folder / "logs")
-                record["arms"].append(arm.begin_record())
-                self.arms.append(arm)
+                for compiled in self.settings.compiled(environment.framework, whole):
+                    end = " compile" if compiled else ""
+                    arm = kind(environment, precision, fusion, label + end, label_zh + end, self.results.folder / "logs")
+                    arm.compiled = compiled
+                    record["arms"].append(arm.begin_record())
+                    self.arms.append(arm)
         wished = self.settings.base
         if wished:
             if not any(wished in (a.label, a.environment.contender.spec) for a in self.arms):

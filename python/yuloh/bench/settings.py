@@ -75,6 +75,7 @@ class Settings:
     loader: List[int] = field(default_factory=list)  # worker counts to try
     max_rounds: int = 40
     script_args: List[str] = field(default_factory=list)
+    torch_compile: bool = False  # every PyTorch contender a second time, with torch.compile
 
     def variants(self, contender: Contender, framework: str) -> list:
         """[(precision, fusion or None)] of one contender; fusion can be switched on Yuloh only."""
@@ -88,6 +89,10 @@ class Settings:
         if own and self.fusion == [False]:
             out = [(p, False) for p in precisions]
         return out
+
+    def compiled(self, framework: str, whole: bool = False) -> List[bool]:
+        """Whether the arms of a contender run as written, under torch.compile, or both."""
+        return [False, True] if self.torch_compile and framework == "torch" and not whole else [False]
 
     def describe(self) -> dict:
         out = asdict(self)

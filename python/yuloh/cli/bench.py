@@ -80,6 +80,9 @@ def add(commands) -> None:
         "--precision", type=_words(("fp32", "bf16")), help="fp32, bf16 or fp32,bf16, for every contender"
     )
     p.add_argument("--fusion", type=_words(("on", "off")), help="operator fusion of Yuloh: on, off or on,off")
+    p.add_argument(
+        "--compile", action="store_true", help="every PyTorch contender a second time, under torch.compile"
+    )
     p.add_argument("--batch", type=int, metavar="N", help="batch size (default: the workload's own)")
     p.add_argument("--sweep", type=_batches, metavar="knee|fit|N,N,...", help="sweep the batch size")
     p.add_argument(
@@ -136,6 +139,7 @@ def _settings(args):
         loader=args.loader,
         max_rounds=args.rounds,
         script_args=shlex.split(args.script_args),
+        torch_compile=args.compile,
     )
 
 
@@ -174,6 +178,7 @@ def _as_interrupt(*_):
 
 def _tell(args, record: dict, folder: Path) -> int:
     """Report, verdict in one sentence, where everything lies. Returns the exit status."""
+    from ..bench.peaks import describe
     from ..report import make_report, summary
     from .report import cost_from
 
@@ -194,6 +199,8 @@ def _tell(args, record: dict, folder: Path) -> int:
     print(f"Results: {folder / 'results.json'}")
     for line in summary.verdicts(record, args.language[0]):
         print(line)
+    if record["environment"].get("peaks"):
+        print(f"This machine: {describe(record['environment']['peaks'])}")
     if record["status"] == "interrupted":
         print("Interrupted: everything measured until then is kept.", file=sys.stderr)
         return 130

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Optional, Set
 
+from ..bench.peaks import describe
 from .analysis import Analysis, KernelRow, StepLine
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -39,10 +40,7 @@ def roof(row: KernelRow) -> str:
 
 
 def peaks_line(a: Analysis) -> str:
-    names = [f"{k} {a.peaks[k] / 1e9:,.0f} GFLOP/s" for k in ("fp32", "bf16") if a.peaks.get(k)]
-    names += [f"int8 {a.peaks['int8'] / 1e9:,.0f} GOP/s"] if a.peaks.get("int8") else []
-    names += [f"memory {k} {a.peaks[k] / 1e9:,.1f} GB/s" for k in ("read", "copy") if a.peaks.get(k)]
-    return f"Measured peaks of this machine, {a.peaks.get('threads', 0):.0f} threads: " + ", ".join(names)
+    return f"Measured peaks of this machine: {describe(a.peaks)}"
 
 
 def kernel_table(a: Analysis, count: int, unit: str = "ms") -> Iterator[str]:

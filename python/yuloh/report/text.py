@@ -85,6 +85,7 @@ WORDS = {
     "processor": ("Processor", "处理器"),
     "cpus": ("CPUs", "CPU 数"),
     "ram": ("Memory", "内存"),
+    "peaks": ("Measured peaks", "实测峰值"),
     "data": ("Data", "数据"),
     "took": ("Took", "用时"),
 }

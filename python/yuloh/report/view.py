@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import List
 
+from ..bench.peaks import describe
 from . import pictures, summary, text
 from .summary import label
 
@@ -324,6 +325,8 @@ def _machine(record, language) -> List[dict]:
     ]
     if e.get("instructions"):
         rows.insert(2, ("SIMD", " ".join(e["instructions"])))
+    if e.get("peaks"):
+        rows.append(("peaks", describe(e["peaks"])))
     rows += [("GPU", f"{g['name']}, {text.megabytes(g['memory_mb'])}") for g in e.get("gpus", [])]
     data, zh = record.get("data"), language == "zh"
     if data:
