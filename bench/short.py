@@ -23,8 +23,9 @@ from yuloh.bench.process import Worker
 from yuloh.bench.workloads import CATALOGUE, SHORT
 
 REFERENCE = pathlib.Path(__file__).parents[1] / "tests" / "python" / "bench_workloads.json"
-# Relative difference allowed: the first loss comes from equal weights, later ones amplify the rounding of the steps before.
-FIRST, LATER = {"fp32": 1e-5, "bf16": 6e-2}, {"fp32": 1e-2, "bf16": 1e-1}
+# Relative difference allowed by step, the last for all further ones. The first loss comes from equal weights; later ones
+# amplify rounding: PyTorch and PaddlePaddle themselves are 3.5 % apart at ResNet-50's fourth step, we lie on PyTorch there.
+ALLOWED = {"fp32": (1e-5, 5e-3, 1e-2, 5e-2), "bf16": (6e-2, 1e-1)}
 
 
 def complaints(precision, parameters, losses, reference):
@@ -33,7 +34,7 @@ def complaints(precision, parameters, losses, reference):
     if parameters != reference["parameters"]:
         found.append(f"{parameters} parameters, expected {reference['parameters']}")
     for i, (got, wanted) in enumerate(zip(losses, reference["losses"])):
-        allowed = (LATER if i else FIRST)[precision]
+        allowed = ALLOWED[precision][min(i, len(ALLOWED[precision]) - 1)]
         if not abs(got - wanted) <= allowed * abs(wanted):
             found.append(f"step {i}: loss {got:.7g}, expected {wanted:.7g} within {allowed:g}")
     return found
@@ -60,8 +61,9 @@ def main():
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--steps", type=int, default=STEPS, help="losses to compare, at most as many as were recorded")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--reference", type=pathlib.Path, default=REFERENCE, metavar="FILE")
     args = parser.parse_args()
-    reference = json.loads(REFERENCE.read_text())
+    reference = json.loads(args.reference.read_text())
     own, bad = environments.prepare(contenders.parse("yuloh")), 0
     print(f"This machine: {peaks.describe(peaks.measure())}")
     with tempfile.TemporaryDirectory() as made:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in workloads on Yuloh: same parameter count and first losses as recorded from PaddlePaddle.
+"""The built-in workloads on Yuloh: same parameter count and loss curves as recorded from PaddlePaddle.
 
 bench_workloads.json is made by bench/record_workloads.py; the PyTorch twins are held to the first loss by
 every `yuloh bench` run itself.
 """
 
-import importlib.util
 import json
 import pathlib
 import re
@@ -20,13 +19,17 @@ from yuloh.bench.workloads import CATALOGUE
 
 HERE = pathlib.Path(__file__).parent
 RECORDED = json.loads((HERE / "bench_workloads.json").read_text())
-SCRIPT = HERE.parents[1] / "bench" / "record_workloads.py"
+SCRIPTS = HERE.parents[1] / "bench"
 
 
-def recorder():
-    spec = importlib.util.spec_from_file_location("record_workloads", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+@pytest.fixture(scope="module")
+def short():
+    """bench/short.py as a module."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        import short as module
+    finally:
+        sys.path.remove(str(SCRIPTS))
     return module
 
 
@@ -35,12 +38,28 @@ def own():
     return environments.prepare(contenders.parse("yuloh"))
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_first_losses_follow_paddle(name, own, tmp_path):
-    parameters, losses = recorder().first_losses(own, CATALOGUE[name], tmp_path)
-    assert parameters == RECORDED[name]["parameters"]
-    assert losses[0] == pytest.approx(RECORDED[name]["losses"][0], rel=1e-5)
-    assert losses == pytest.approx(RECORDED[name]["losses"], rel=1e-2)  # later steps amplify rounding
+def test_losses_follow_paddle(name, precision, own, short, tmp_path):
+    """The short form of the performance test: every workload, a few steps, judged by its numbers, never by time."""
+    short.images(tmp_path / "images.npz")
+    parameters, losses, _ = short.run(own, CATALOGUE[name], precision, short.STEPS, 1, tmp_path)
+    assert len(losses) == len(RECORDED[name]["losses"]) == 5
+    assert short.complaints(precision, parameters, losses, RECORDED[name]) == []
+
+
+def test_short_form_fails_on_a_wrong_loss_and_on_nothing_else(tmp_path):
+    def run(record):
+        (tmp_path / "reference.json").write_text(json.dumps(record))
+        command = [sys.executable, str(SCRIPTS / "short.py"), "lenet", "--precision", "fp32", "--reference",
+                   str(tmp_path / "reference.json")]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    right = run(RECORDED)
+    assert right.returncode == 0 and "as recorded" in right.stdout and "This machine: " in right.stdout, right.stderr
+    losses = RECORDED["lenet"]["losses"]
+    wrong = run({**RECORDED, "lenet": {**RECORDED["lenet"], "losses": [losses[0], losses[1] * 1.02, *losses[2:]]}})
+    assert wrong.returncode == 1 and "WRONG: step 1" in wrong.stdout
 
 
 def test_plain_mean_step_time_agrees_with_ours(own, tmp_path):
