@@ -163,7 +163,8 @@ void embedding(Import& i) {
   const Value w = i.in(1);
   if (i.node.type == "embedding" && ids.rank() > 1 && ids.shape().back() == 1 && i.has_attr("remote_prefetch"))
     ids = call("squeeze", {ids}, {{"axis", Ints{-1}}});  // the first form of the operator: ids [..., 1]
-  i.out(call("embedding", {ids, w}, {{"padding_idx", i.integer("padding_idx", -1)}}));
+  const int64_t padding = i.integer("padding_idx", -1);
+  i.out(padding < 0 ? call("embedding", {ids, w}) : call("embedding", {ids, w}, {{"padding_idx", padding}}));
 }
 void dropout(Import& i) {
   if (!flag(i, "is_test", true)) i.unsupported("dropout in training mode in a saved model");

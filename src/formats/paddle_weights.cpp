@@ -6,6 +6,8 @@
 
 #include "formats/mapped_file.h"
 #include "formats/paddle.h"
+#include "formats/pir_write.h"
+#include "formats/whole_file.h"
 #include "formats/wire.h"
 
 namespace yuloh::formats {
@@ -107,6 +109,37 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
   }
   if (!c.at_end()) value_error("read: ", path, " holds more than the model's ", expected.size(), " weights.");
   return all;
+}
+
+void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights) {
+  std::vector<std::string> heads;  // before each tensor's data
+  std::vector<Ref<Buffer>> data;
+  for (const auto& [name, v] : weights) {
+    const TensorType& t = v.type();
+    Ref<Buffer> b = read_value(v);
+    if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+    std::string desc;  // TensorDesc: data_type, dims
+    const auto varint = [&desc](uint64_t n) {
+      for (; n >= 128; n >>= 7) desc += static_cast<char>(n | 128);
+      desc += static_cast<char>(n);
+    };
+    desc += '\x08';
+    varint(static_cast<uint64_t>(paddle_dtype_number(t.dtype)));
+    for (int64_t d : t.shape) desc += '\x10', varint(static_cast<uint64_t>(d));
+    std::string h(4 + 8 + 4, '\0');  // version, levels of detail: none, version
+    const auto n = static_cast<int32_t>(desc.size());
+    h.append(reinterpret_cast<const char*>(&n), sizeof n);
+    heads.push_back(h + desc);
+    data.push_back(std::move(b));
+  }
+  std::vector<std::string_view> parts;
+  size_t i = 0;
+  for (const auto& [name, v] : weights) {
+    parts.push_back(heads[i]);
+    parts.emplace_back(static_cast<const char*>(data[i]->data()), bytes_of(v.type()));
+    ++i;
+  }
+  write_whole(path, parts);
 }
 
 }  // namespace yuloh::formats

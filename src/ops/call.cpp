@@ -227,7 +227,7 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.seed));
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.offset));
   }
-  if (rg && op.expand && !op.vjp) return op.expand(Call(*n));  // differentiate the body instead
+  if (op.expand && ((rg && !op.vjp) || (modes().keep_named && !modes().keep_named(op)))) return op.expand(Call(*n));
   if (rg) {
     bool differentiable = false;
     for (const auto& o : n->outputs) differentiable = differentiable || is_float(o.type.dtype) || is_complex(o.type.dtype);

@@ -9,6 +9,7 @@
 
 #include "formats/import.h"
 #include "formats/package.h"
+#include "formats/pir_write.h"
 #include "py/py_tensor.h"
 #include "run/recording.h"
 #include "run/traced.h"
@@ -80,7 +81,8 @@ std::vector<ProgramPort> ports_from(nb::handle list) {
 // The function being recorded; `close` (or its end) puts everything back.
 class Recorder {
  public:
-  Recorder(nb::handle types, nb::handle named) {
+  // `target`: the file format whose operators are to be recorded as named ("paddle"); other composites as their bodies.
+  Recorder(nb::handle types, nb::handle named, const std::string& target) {
     checked([&] {
       Context::current().flush();  // what was pending before has its values now
       no_grad_ = std::make_unique<NoGrad>();
@@ -91,6 +93,7 @@ class Recorder {
         cells_.push_back(x.cell());
       }
       recording_ = std::make_unique<Recording>(true);
+      modes().keep_named = target == "paddle" ? formats::has_pir_rule : nullptr;
       int64_t number = 0;
       for (const TensorType& t : types_from(types)) inputs_.push_back(make_input(t, number++));
     });
@@ -116,7 +119,7 @@ class Recorder {
           if (cells_[i] == cell) r.push_back(names_[i].name);
     return r;
   }
-  void close() { recording_.reset(), no_grad_.reset(); }
+  void close() { modes().keep_named = nullptr, recording_.reset(), no_grad_.reset(); }
 
  private:
   std::unique_ptr<NoGrad> no_grad_;
@@ -201,7 +204,7 @@ std::shared_ptr<Session> make_session(std::shared_ptr<Program> p, nb::kwargs kw)
 
 void bind_traced(nb::module_& m) {
   nb::class_<Recorder>(m, "Recorder", "Records a function on placeholders: Recorder([(shape, dtype)], [(name, tensor, is_parameter)]).")
-      .def(nb::init<nb::handle, nb::handle>())
+      .def(nb::init<nb::handle, nb::handle, const std::string&>(), nb::arg("types"), nb::arg("named"), nb::arg("target") = "")
       .def_prop_ro("inputs", &Recorder::inputs)
       .def("finish", &Recorder::finish, "The trace of what these outputs need.")
       .def("written", &Recorder::written, "Names of the state that was changed.")
@@ -254,6 +257,8 @@ void bind_traced(nb::module_& m) {
         });
       }, nb::arg("inputs"), nb::arg("weights").none() = nb::none(), "Records it into the graph of this thread; gradients flow.")
       .def("save", [](const TracedProgram& p, const std::string& path) { checked([&] { formats::write_package(p, path); }); })
+      .def("save_paddle", [](const TracedProgram& p, const std::string& prefix) { checked([&] { formats::write_pir(p, prefix); }); },
+           "Writes prefix.json and prefix.pdiparams.")
       .def_static("load", [](const std::string& path) { return checked([&] { return formats::read_package(path); }); });
   m.def("load_program", [](const std::string& path, const std::string& params) -> std::shared_ptr<Program> {
     return checked([&]() -> std::shared_ptr<Program> {

@@ -84,7 +84,7 @@ Values TracedProgram::record(const Values& in) const {
   return replay(in, w);
 }
 
-Values TracedProgram::replay(const Values& in, const Values& weight_values) const {
+Values TracedProgram::replay(const Values& in, const Values& weight_values, std::vector<Values>* all) const {
   const std::vector<int64_t> sizes = bind_sizes(in);
   std::vector<Values> made(nodes.size());
   auto at = [&](const TracedRef& r) {  // files say what they like
@@ -139,6 +139,7 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values) cons
   }
   Values r;
   for (const TracedRef& x : results) r.push_back(at(x));
+  if (all) *all = std::move(made);
   return r;
 }
 

@@ -54,7 +54,8 @@ class TracedProgram : public Program {
   std::vector<TracedRef> results;
   std::vector<TracedWeight> weights;
   Values record(const Values& inputs) const override;
-  Values replay(const Values& inputs, const Values& weight_values) const;  // with other values in the weights' place
+  // With other values in the weights' place; `all`, if given, takes the outputs of every node.
+  Values replay(const Values& inputs, const Values& weight_values, std::vector<Values>* all = nullptr) const;
   std::vector<int64_t> bind_sizes(const Values& inputs) const;
 };
 

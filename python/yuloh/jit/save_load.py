@@ -45,7 +45,7 @@ def state_of(static):
             for name, tensor in layer.to_static_state_dict().items()]
 
 
-def program_of(static, input_spec=None):
+def program_of(static, input_spec=None, target=""):
     """TracedProgram of a StaticFunction in evaluation mode, for ``input_spec``, its own specs, or its last call."""
     spec = static._input_spec if input_spec is None else input_spec
     if spec is not None:
@@ -71,7 +71,7 @@ def program_of(static, input_spec=None):
     try:
         for layer, _ in modes:
             layer.training = False
-        program, written = export(invoke, arguments, state_of(static))
+        program, written = export(invoke, arguments, state_of(static), target)
     finally:
         for layer, training in modes:
             layer.training = training

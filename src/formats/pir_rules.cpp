@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rows of the op table become in a PIR program. First a table for operators that correspond one to one, then functions
+// for the others, then the arithmetic of elementwise rows that have neither.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <sstream>
+#include <unordered_map>
+
+#include "formats/pir_write.h"
+
+namespace yuloh::formats {
+namespace {
+using G = PirGraph;
+using Id = PirGraph::Id;
+using Rule = void (*)(PirNode&);
+
+DType promoted(const PirNode& n) {
+  DType t = n.g.type(n.in[0]).dtype;
+  for (Id id : n.in) t = promote(t, n.g.type(id).dtype);
+  return t;
+}
+
+// ---- one to one: row, operator, "argument as attribute": [row's name=]name:kind; `@name`: passed as a tensor of int64 ----
+struct Plain {
+  const char *row, *op, *args;
+};
+constexpr Plain kPlain[] = {
+    {"abs", "abs", ""}, {"acos", "acos", ""}, {"acosh", "acosh", ""}, {"asin", "asin", ""}, {"asinh", "asinh", ""},
+    {"atan", "atan", ""}, {"atanh", "atanh", ""}, {"ceil", "ceil", ""}, {"cos", "cos", ""}, {"cosh", "cosh", ""},
+    {"erf", "erf", ""}, {"erfinv", "erfinv", ""}, {"exp", "exp", ""}, {"expm1", "expm1", ""}, {"floor", "floor", ""},
+    {"lgamma", "lgamma", ""}, {"log", "log", ""}, {"log10", "log10", ""}, {"log1p", "log1p", ""}, {"log2", "log2", ""},
+    {"reciprocal", "reciprocal", ""}, {"rsqrt", "rsqrt", ""}, {"sign", "sign", ""}, {"sin", "sin", ""}, {"sinh", "sinh", ""},
+    {"sqrt", "sqrt", ""}, {"square", "square", ""}, {"tan", "tan", ""}, {"tanh", "tanh", ""}, {"trunc", "trunc", ""},
+    {"isnan", "isnan", ""}, {"isinf", "isinf", ""}, {"isfinite", "isfinite", ""}, {"relu", "relu", ""}, {"relu6", "relu6", ""},
+    {"sigmoid", "sigmoid", ""}, {"silu", "silu", ""}, {"softsign", "softsign", ""}, {"tanhshrink", "tanh_shrink", ""},
+    {"swish", "swish", ""}, {"hardswish", "hardswish", ""}, {"log_sigmoid", "logsigmoid", ""}, {"logical_not", "logical_not", ""},
+    {"bitwise_not", "bitwise_not", ""}, {"assign", "assign", ""}, {"round", "round", "decimals:i32"},
+    {"softplus", "softplus", "beta:f64 threshold:f64"}, {"softshrink", "softshrink", "threshold:f32"},
+    {"hardshrink", "hardshrink", "threshold:f32"}, {"elu", "elu", "alpha:f32"}, {"celu", "celu", "alpha:f32"},
+    {"selu", "selu", "scale:f32 alpha:f32"}, {"gelu", "gelu", "approximate:bool"}, {"leaky_relu", "leaky_relu", "negative_slope:f64"},
+    {"hardsigmoid", "hardsigmoid", "slope:f32 offset:f32"}, {"hardtanh", "hardtanh", "min=t_min:f32 max=t_max:f32"},
+    {"thresholded_relu", "thresholded_relu", "threshold:f32 value:f32"}, {"stanh", "stanh", "scale_a:f32 scale_b:f32"},
+    {"flatten", "flatten", "start_axis:i32 stop_axis:i32"}, {"transpose", "transpose", "perm:i32s"}, {"flip", "flip", "axis:i32s"},
+    {"tril", "tril", "diagonal:i32"}, {"triu", "triu", "diagonal:i32"}, {"squeeze", "squeeze", "@axis"}, {"unsqueeze", "unsqueeze", "@axis"},
+    {"tile", "tile", "@repeat_times"}, {"reshape", "reshape", "@shape"}, {"view_as_shape", "reshape", "@shape"},
+    {"all", "all", "axis:i64s keepdim:bool"}, {"any", "any", "axis:i64s keepdim:bool"}, {"amax", "amax", "axis:i64s keepdim:bool"},
+    {"amin", "amin", "axis:i64s keepdim:bool"}, {"mean", "mean", "@axis keepdim:bool"}, {"max", "max", "@axis keepdim:bool"},
+    {"min", "min", "@axis keepdim:bool"}, {"gather_nd", "gather_nd", ""}, {"index_select", "index_select", "axis:i32"},
+    {"scatter_nd_add", "scatter_nd_add", ""}, {"index_sample", "index_sample", ""}, {"take_along_axis", "take_along_axis", "axis:i32"},
+    {"argsort", "argsort", "axis:i32 descending:bool stable:bool"},
+    {"pixel_shuffle", "pixel_shuffle", "upscale_factor:i32 data_format:str"}, {"matmul", "matmul", "transpose_x:bool transpose_y:bool"},
+};
+
+G::Attr attribute(PirNode& n, const std::string& row, const std::string& name, const std::string& kind) {
+  const char* to = name.c_str();
+  if (n.open(row)) n.cannot(cat("`", row, "` depends on the sizes of the inputs"));
+  if (kind == "i32") return G::i32(to, n.integer(row));
+  if (kind == "i64") return G::i64(to, n.integer(row));
+  if (kind == "f32") return G::f32(to, n.real(row));
+  if (kind == "f64") return G::f64(to, n.real(row));
+  if (kind == "bool") return G::flag(to, n.flag(row));
+  if (kind == "str") return G::text(to, n.text(row));
+  const Ints v = n.none(row) ? Ints() : n.ints(row);
+  return kind == "i32s" ? G::i32s(to, v) : G::i64s(to, v);
+}
+
+void write_plain(PirNode& n, const Plain& p) {
+  std::vector<Id> in = n.in;
+  std::vector<G::Attr> attrs;
+  std::istringstream words(p.args);
+  for (std::string w; words >> w;) {
+    if (w[0] == '@') {
+      in.push_back(n.none(w.substr(1)) ? n.g.ints({}) : n.sizes(w.substr(1)));
+    } else {
+      const size_t colon = w.find(':'), eq = w.find('=');
+      const std::string name = w.substr(eq == w.npos ? 0 : eq + 1, colon - (eq == w.npos ? 0 : eq + 1));
+      attrs.push_back(attribute(n, eq == w.npos ? name : w.substr(0, eq), name, w.substr(colon + 1)));
+    }
+  }
+  if (std::string_view(p.op) == "matmul") {
+    const DType t = promoted(n);
+    for (Id& id : in) id = n.g.cast(id, t);
+  }
+  if (std::string_view(p.op) == "argsort") {
+    n.result = {n.g.ops("argsort", in, attrs, {{n.g.type(in[0]).dtype, n.out[0].dims}, n.out[0]})[1]};
+    return;
+  }
+  n.done(n.g.op(p.op, in, attrs, n.out[0]));
+}
+
+// ---- elementwise with two operands: both in the promoted dtype ----
+template <size_t N>
+struct Name {
+  char text[N];
+  constexpr Name(const char (&s)[N]) { std::copy(s, s + N, text); }
+};
+template <Name kOp>
+void binary(PirNode& n) {
+  const DType t = promoted(n);
+  n.done(n.g.op(kOp.text, {n.g.cast(n.in[0], t), n.g.cast(n.in[1], t)}, {}, n.out[0]));
+}
+template <Name kOp>
+void in_result_type(PirNode& n) {  // division of integers is in floating point
+  const DType t = n.out[0].dtype;
+  n.done(n.g.op(kOp.text, {n.g.cast(n.in[0], t), n.g.cast(n.in[1], t)}, {}, n.out[0]));
+}
+void affine(PirNode& n) {  // x * scale / divisor + shift
+  Id x = n.in[0];
+  const DType t = n.out[0].dtype;
+  const PirType same{t, n.out[0].dims};
+  x = n.g.cast(x, t);
+  const double scale = n.real("scale"), shift = n.real("shift"), divisor = n.real("divisor");
+  if (scale != 1) x = n.g.op("multiply", {x, n.g.number(scale, t, {})}, {}, same);
+  if (divisor != 1) x = n.g.op("divide", {x, n.g.number(divisor, t, {})}, {}, same);
+  if (shift != 0) x = n.g.op("add", {x, n.g.number(shift, t, {})}, {}, same);
+  n.done(x);
+}
+void scale(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  Id x = n.g.cast(n.in[0], t);
+  const Id s = n.g.cast(n.arg("scale"), t), b = n.g.cast(n.arg("bias"), t);
+  if (n.flag("bias_after_scale")) x = n.g.op("add", {n.g.op("multiply", {x, s}, {}, n.out[0]), b}, {}, n.out[0]);
+  else x = n.g.op("multiply", {n.g.op("add", {x, b}, {}, n.out[0]), s}, {}, n.out[0]);
+  n.done(x);
+}
+void clip(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  const Id low = n.g.cast(n.arg("min"), t), high = n.g.cast(n.arg("max"), t);
+  n.done(n.g.op("minimum", {n.g.op("maximum", {n.g.cast(n.in[0], t), low}, {}, n.out[0]), high}, {}, n.out[0]));
+}
+// Paddle's `where` does not broadcast: operands are brought to the shape of the result by adding zeros of that shape.
+Id zeros_of(G& g, const std::vector<Id>& operands, DType t, const std::vector<int64_t>& dims) {
+  Id z = 0;
+  for (Id id : operands) {
+    const Id one = g.op("full_like", {id, g.number(0, t, {1})}, {G::dtype("dtype", t), G::place()}, {t, g.type(id).dims});
+    z = z ? g.op("add", {z, one}, {}, {t, dims}) : one;
+  }
+  return z;
+}
+Id select(G& g, Id condition, Id x, Id y, const PirType& out) {
+  const std::vector<Id> operands{condition, x, y};
+  bool alike = true;
+  for (Id id : operands) alike = alike && g.type(id).dims == out.dims;
+  if (!alike) {
+    if (g.type(condition).dims != out.dims)
+      condition = g.op("logical_or", {condition, g.cast(zeros_of(g, operands, DType::kInt32, out.dims), DType::kBool)}, {}, {DType::kBool, out.dims});
+    for (Id* id : {&x, &y})
+      if (g.type(*id).dims != out.dims) *id = g.op("add", {*id, zeros_of(g, operands, out.dtype, out.dims)}, {}, out);
+  }
+  return g.op("where", {condition, x, y}, {}, out);
+}
+void where(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  n.done(select(n.g, n.in[0], n.g.cast(n.in[1], t), n.g.cast(n.in[2], t), n.out[0]));
+}
+void embedding(PirNode& n) {
+  n.done(n.g.op("embedding", {n.in[0], n.in[1]}, {G::i64("padding_idx", n.none("padding_idx") ? -1 : n.integer("padding_idx")), G::flag("sparse", false)}, n.out[0]));
+}
+void cast(PirNode& n) { n.done(n.g.op("cast", {n.in[0]}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0])); }
+void pass(PirNode& n) { n.done(n.in[0]); }
+void softmax(PirNode& n) {
+  n.done(n.g.op(n.node.op->name.c_str(), {n.g.cast(n.in[0], n.out[0].dtype)}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
+}
+void neg(PirNode& n) { n.done(n.g.op("multiply", {n.in[0], n.g.number(-1, n.out[0].dtype, {})}, {}, n.out[0])); }
+
+// ---- making ----
+std::vector<int64_t> all_dims(const Ints& v) { return {v.begin(), v.end()}; }
+void full(PirNode& n) {
+  const double v = n.real("value");
+  if (!n.open("shape")) return n.done(n.g.number(v, n.out[0].dtype, all_dims(n.ints("shape"))));
+  n.done(n.g.op("full_with_tensor", {n.g.number(v, n.out[0].dtype, {}), n.sizes("shape")}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+}
+void fill(PirNode& n) {
+  n.done(n.g.op("full_with_tensor", {n.g.cast(n.in[0], n.out[0].dtype), n.sizes("shape")}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+}
+void full_like(PirNode& n) {
+  n.done(n.g.op("multiply", {n.g.op("full_like", {n.in[0], n.g.number(1, n.out[0].dtype, {1})}, {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]),
+                             n.g.cast(n.in[1], n.out[0].dtype)}, {}, n.out[0]));
+}
+template <int kValue>
+void constant_like(PirNode& n) {
+  n.done(n.g.op("full_like", {n.in[0], n.g.number(kValue, n.out[0].dtype, {1})}, {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]));
+}
+void iota(PirNode& n) {  // 0, 1, ... along an axis
+  const auto axis = static_cast<size_t>(n.integer("axis"));
+  const DType t = n.out[0].dtype;
+  const Id shape = n.sizes("shape");
+  const auto at = static_cast<int64_t>(axis);
+  const Id size = n.g.op("slice", {shape, n.g.ints({at}), n.g.ints({at + 1})},
+                         {G::i64s("axes", {0}), G::i64s("infer_flags", {1}), G::i64s("decrease_axis", {})}, {DType::kInt64, {1}});
+  const Id row = n.g.op("arange", {n.g.number(0, DType::kInt64, {1}), size, n.g.number(1, DType::kInt64, {1})},
+                        {G::dtype("dtype", DType::kInt64), G::place()}, {DType::kInt64, {n.out[0].dims[axis]}});
+  n.done(n.g.op("reshape", {n.g.cast(row, t), shape}, {}, n.out[0]));
+}
+void arange(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  std::vector<Id> in;
+  for (const char* name : {"start", "end", "step"}) {
+    const DType as = is_integral(t) ? DType::kInt64 : t;
+    in.push_back(n.open(name) ? n.g.cast(n.sizes(name), as) : n.g.number(n.real(name), as, {1}));
+  }
+  n.done(n.g.op("arange", in, {G::dtype("dtype", t), G::place()}, n.out[0]));
+}
+
+// ---- arranging ----
+void broadcast(PirNode& n) { n.done(n.g.op("expand", {n.in[0], n.sizes("shape")}, {}, n.out[0])); }
+void concat(PirNode& n) {
+  std::vector<Id> in;
+  for (Id id : n.in) in.push_back(n.g.cast(id, n.out[0].dtype));
+  n.done(n.g.op("concat", {n.g.combine(in), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out[0]));
+}
+void stack(PirNode& n) { n.done(n.g.op("stack", {n.g.combine(n.in)}, {G::i32("axis", n.integer("axis"))}, n.out[0])); }
+void split(PirNode& n) {
+  n.result = n.g.list_op("split", {n.in[0], n.sizes("sizes"), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out);
+}
+void slice(PirNode& n) {
+  const Ints axes = n.ints("axes"), flags(axes.size(), 1);
+  const bool strided = !n.none("strides");
+  const Ints strides = strided ? n.ints("strides") : Ints(axes.size(), 1);
+  bool unit = true;
+  for (int64_t s : strides) unit = unit && s == 1;
+  if (unit && !(strided && n.open("strides")))
+    return n.done(n.g.op("slice", {n.in[0], n.sizes("starts"), n.sizes("ends")},
+                         {G::i64s("axes", axes), G::i64s("infer_flags", flags), G::i64s("decrease_axis", {})}, n.out[0]));
+  n.done(n.g.op("strided_slice", {n.in[0], n.sizes("starts"), n.sizes("ends"), n.sizes("strides")}, {G::i32s("axes", axes)}, n.out[0]));
+}
+void gather(PirNode& n) {
+  n.done(n.g.op("gather", {n.in[0], n.in[1], n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out[0]));
+}
+void roll(PirNode& n) {
+  n.done(n.g.op("roll", {n.in[0], n.sizes("shifts")}, {G::i64s("axis", n.none("axis") ? Ints() : n.ints("axis"))}, n.out[0]));
+}
+void swapaxes(PirNode& n) {
+  const auto rank = static_cast<int64_t>(n.g.type(n.in[0]).dims.size());
+  Ints perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  const auto at = [&](const char* a) { return static_cast<size_t>(n.integer(a) < 0 ? n.integer(a) + rank : n.integer(a)); };
+  std::swap(perm[at("axis0")], perm[at("axis1")]);
+  n.done(n.g.op("transpose", {n.in[0]}, {G::i32s("perm", perm)}, n.out[0]));
+}
+void transposed(PirNode& n) {
+  const auto rank = n.g.type(n.in[0]).dims.size();
+  n.done(rank < 2 ? n.in[0] : n.g.op("transpose", {n.in[0]}, {G::i32s("perm", {1, 0})}, n.out[0]));
+}
+void one_hot(PirNode& n) {
+  n.done(n.g.cast(n.g.op("one_hot", {n.in[0], n.g.number(static_cast<double>(n.integer("num_classes")), DType::kInt32, {1})}, {},
+                         {DType::kFloat32, n.out[0].dims}), n.out[0].dtype));
+}
+void pad(PirNode& n) {  // pairs of all axes; the last three of five can be padded with every mode
+  const std::string mode = n.text("mode");
+  const Ints pairs = n.ints("pairs");
+  if (n.open("pairs")) n.cannot("its widths depend on the sizes of the inputs");
+  if (mode == "constant")
+    return n.done(n.g.op("pad", {n.in[0], n.g.number(n.real("value"), n.out[0].dtype, {1})}, {G::i32s("paddings", pairs)}, n.out[0]));
+  const auto& dims = n.g.type(n.in[0]).dims;
+  const size_t rank = dims.size();
+  if (rank < 3 || rank > 5 || pairs[0] || pairs[1] || pairs[2] || pairs[3]) n.cannot(cat("padding '", mode, "' of the first two axes"));
+  Ints given(6, 0), missing;
+  for (size_t k = 2; k < rank; ++k) {  // from the last axis
+    const size_t to = rank - 1 - k;
+    given[2 * to] = pairs[2 * k], given[2 * to + 1] = pairs[2 * k + 1];
+  }
+  for (size_t k = rank; k < 5; ++k) missing.push_back(static_cast<int64_t>(2 + k - rank));
+  Id x = n.in[0];
+  std::vector<int64_t> full(dims), out(n.out[0].dims);
+  full.insert(full.begin() + 2, 5 - rank, 1), out.insert(out.begin() + 2, 5 - rank, 1);
+  const DType t = n.out[0].dtype;
+  if (rank < 5) x = n.g.op("unsqueeze", {x, n.g.ints(missing)}, {}, {t, full});
+  x = n.g.op("pad3d", {x, n.g.ints(given)}, {G::text("mode", mode), G::f64("pad_value", n.real("value")), G::text("data_format", "NCDHW")}, {t, out});
+  if (rank < 5) x = n.g.op("squeeze", {x, n.g.ints(missing)}, {}, n.out[0]);
+  n.done(x);
+}
+
+// ---- reductions ----
+void sum(PirNode& n) {
+  n.done(n.g.op("sum", {n.in[0], n.none("axis") ? n.g.ints({}) : n.sizes("axis")},
+                {G::dtype("dtype", n.out[0].dtype), G::flag("keepdim", n.flag("keepdim"))}, n.out[0]));
+}
+void prod(PirNode& n) {
+  const bool all = n.none("axis");
+  n.done(n.g.op("prod", {n.g.cast(n.in[0], n.out[0].dtype), all ? n.g.ints({}) : n.sizes("axis")},
+                {G::flag("keepdim", n.flag("keepdim")), G::flag("reduce_all", all)}, n.out[0]));
+}
+void logsumexp(PirNode& n) {
+  const bool all = n.none("axis");
+  n.done(n.g.op("logsumexp", {n.in[0]}, {G::i32s("axis", all ? Ints() : n.ints("axis")), G::flag("keepdim", n.flag("keepdim")), G::flag("reduce_all", all)}, n.out[0]));
+}
+void arg_extreme(PirNode& n) {
+  const bool flatten = n.none("axis");
+  n.done(n.g.op(n.node.op->name.c_str(), {n.in[0], n.g.number(flatten ? 0 : static_cast<double>(n.integer("axis")), DType::kInt64, {1})},
+                {G::flag("keepdims", n.flag("keepdim")), G::flag("flatten", flatten), G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+}
+void topk(PirNode& n) {
+  n.result = n.g.ops("topk", {n.in[0], n.g.number(static_cast<double>(n.integer("k")), DType::kInt32, {1})},
+                     {G::i32("axis", n.none("axis") ? -1 : n.integer("axis")), G::flag("largest", n.flag("largest")), G::flag("sorted", true)}, n.out);
+}
+void sort(PirNode& n) {
+  n.result = {n.g.ops("argsort", {n.in[0]}, {G::i32("axis", n.integer("axis")), G::flag("descending", n.flag("descending")), G::flag("stable", true)},
+                      {n.out[0], {DType::kInt64, n.out[0].dims}})[0]};
+}
+void cumsum(PirNode& n) {
+  const bool flat = n.none("axis");
+  n.done(n.g.op("cumsum", {n.g.cast(n.in[0], n.out[0].dtype), n.g.number(flat ? -1 : static_cast<double>(n.integer("axis")), DType::kInt32, {1})},
+                {G::flag("flatten", flat), G::flag("exclusive", false), G::flag("reverse", false)}, n.out[0]));
+}
+
+// ---- layers ----
+// A convolution over one axis is one over two, of which the first has size 1.
+struct Window {
+  bool line = false;  // one spatial axis
+  int spatial = 2;
+};
+std::vector<int64_t> planed(std::vector<int64_t> dims) {
+  dims.insert(dims.begin() + 2, 1);
+  return dims;
+}
+Id to_plane(PirNode& n, Id x) {
+  const PirType t = n.g.type(x);
+  return n.g.op("unsqueeze", {x, n.g.ints({2})}, {}, {t.dtype, planed(t.dims)});
+}
+Id to_line(PirNode& n, Id x) { return n.g.op("squeeze", {x, n.g.ints({2})}, {}, n.out[0]); }
+Ints lead(bool line, const Ints& v, int64_t with) {
+  if (!line) return v;
+  Ints r{with};
+  for (int64_t n : v) r.push_back(n);
+  return r;
+}
+// Paddle takes one number per axis where both ends are equal, pairs otherwise.
+Ints pads(PirNode& n, bool line) {
+  if (n.open("padding")) n.cannot("its padding depends on the sizes of the inputs");
+  Ints p;
+  if (line) p.push_back(0), p.push_back(0);
+  for (int64_t v : n.ints("padding")) p.push_back(v);
+  bool even = true;
+  for (size_t k = 0; k + 1 < p.size(); k += 2) even = even && p[k] == p[k + 1];
+  if (!even) return p;
+  Ints half;
+  for (size_t k = 0; k < p.size(); k += 2) half.push_back(p[k]);
+  return half;
+}
+const char* format(int spatial) { return spatial == 3 ? "NCDHW" : "NCHW"; }
+
+void conv(PirNode& n) {
+  const auto rank = n.g.type(n.in[0]).dims.size();
+  const bool line = rank == 3;
+  const int spatial = rank == 5 ? 3 : 2;
+  const Id x = line ? to_plane(n, n.in[0]) : n.in[0], w = line ? to_plane(n, n.in[1]) : n.in[1];
+  std::vector<G::Attr> a{G::i32s("strides", lead(line, n.ints("stride"), 1)), G::i32s("paddings", pads(n, line)),
+                         G::text("padding_algorithm", "EXPLICIT")};
+  const G::Attr dilation = G::i32s("dilations", lead(line, n.ints("dilation"), 1)), groups = G::i32("groups", n.integer("groups"));
+  if (spatial == 2) a.push_back(dilation), a.push_back(groups);
+  else a.push_back(groups), a.push_back(dilation);
+  a.push_back(G::text("data_format", format(spatial)));
+  const PirType t{n.out[0].dtype, line ? planed(n.out[0].dims) : n.out[0].dims};
+  const Id y = n.g.op(spatial == 3 ? "conv3d" : "conv2d", {x, w}, a, t);
+  n.done(line ? to_line(n, y) : y);
+}
+void conv_transpose(PirNode& n) {
+  const auto rank = n.g.type(n.in[0]).dims.size();
+  const bool line = rank == 3;
+  const int spatial = rank == 5 ? 3 : 2;
+  const Id x = line ? to_plane(n, n.in[0]) : n.in[0], w = line ? to_plane(n, n.in[1]) : n.in[1];
+  std::vector<G::Attr> a{G::i32s("strides", lead(line, n.ints("stride"), 1)), G::i32s("paddings", pads(n, line)),
+                         G::i32s("output_padding", lead(line, n.ints("output_padding"), 0))};
+  if (spatial == 3) a.push_back(G::i32s("output_size", {}));
+  for (G::Attr& e : std::vector<G::Attr>{G::text("padding_algorithm", "EXPLICIT"), G::i32("groups", n.integer("groups")),
+                                         G::i32s("dilations", lead(line, n.ints("dilation"), 1)), G::text("data_format", format(spatial))})
+    a.push_back(std::move(e));
+  const PirType t{n.out[0].dtype, line ? planed(n.out[0].dims) : n.out[0].dims};
+  std::vector<Id> in{x, w};
+  if (spatial == 2) in.push_back(n.g.ints({}));
+  const Id y = n.g.op(spatial == 3 ? "conv3d_transpose" : "conv2d_transpose", in, a, t);
+  n.done(line ? to_line(n, y) : y);
+}
+void pool_as(PirNode& n, bool average, bool adaptive) {
+  const auto rank = n.g.type(n.in[0]).dims.size();
+  const bool line = rank == 3;
+  const int spatial = rank == 5 ? 3 : 2;
+  const char* size_name = adaptive ? "output_size" : "kernel_size";
+  if (n.open(size_name)) n.cannot("its window depends on the sizes of the inputs");
+  const Ints size = lead(line, n.ints(size_name), 1);
+  const Id x = line ? to_plane(n, n.in[0]) : n.in[0];
+  const Ints stride = adaptive ? Ints(size.size(), 1) : lead(line, n.ints("stride"), 1);
+  const bool exclusive = adaptive || !average || n.flag("exclusive");
+  if (average && !adaptive && !n.none("divisor")) n.cannot("a divisor of its own");
+  std::vector<G::Attr> a{G::i64s("strides", stride), G::i64s("paddings", adaptive ? Ints(size.size(), 0) : pads(n, line)),
+                         G::flag("ceil_mode", !adaptive && n.flag("ceil_mode")), G::flag("exclusive", exclusive),
+                         G::text("data_format", format(spatial)), G::text("pooling_type", average ? "avg" : "max"),
+                         G::flag("global_pooling", false), G::flag("adaptive", adaptive), G::text("padding_algorithm", "EXPLICIT")};
+  const PirType t{n.out[0].dtype, line ? planed(n.out[0].dims) : n.out[0].dims};
+  Id y;
+  if (spatial == 3) {
+    a.insert(a.begin(), G::i32s("kernel_size", size));
+    a[1] = G::i32s("strides", stride), a[2] = G::i32s("paddings", adaptive ? Ints(size.size(), 0) : pads(n, line));
+    y = n.g.op("pool3d", {x}, a, t);
+  } else {
+    y = n.g.op("pool2d", {x, n.g.ints(size)}, a, t);
+  }
+  n.done(line ? to_line(n, y) : y);
+}
+void max_pool(PirNode& n) { pool_as(n, false, false); }
+void avg_pool(PirNode& n) { pool_as(n, true, false); }
+void adaptive_avg_pool(PirNode& n) { pool_as(n, true, true); }
+void adaptive_max_pool(PirNode& n) { pool_as(n, false, true); }
+
+Id ones_or(PirNode& n, Id id, double v, int64_t size) { return id ? id : n.g.number(v, n.out[0].dtype, {size}); }
+void batch_norm(PirNode& n) {
+  const int64_t c = n.g.type(n.arg("mean")).dims[0];
+  const PirType stat{n.g.type(n.arg("mean")).dtype, {c}};
+  n.result = {n.g.ops("batch_norm_", {n.in[0], n.arg("mean"), n.arg("variance"), ones_or(n, n.arg("weight"), 1, c), ones_or(n, n.arg("bias"), 0, c)},
+                      {G::flag("is_test", true), G::f32("momentum", 0.9), G::f32("epsilon", n.real("epsilon")), G::text("data_format", "NCHW"),
+                       G::flag("use_global_stats", true), G::flag("trainable_statistics", false)},
+                      {n.out[0], stat, stat, stat, stat, {DType::kUInt8, {-1}}})[0]};
+}
+void layer_norm(PirNode& n) {
+  const auto& x = n.g.type(n.in[0]).dims;
+  const auto rank = static_cast<int64_t>(x.size());
+  const int64_t axis = n.integer("begin_axis") < 0 ? n.integer("begin_axis") + rank : n.integer("begin_axis");
+  const auto flat = [&](Id id) -> Id {  // Paddle keeps weights of several axes flat
+    if (!id || n.g.type(id).dims.size() == 1) return id;
+    int64_t size = 1;
+    for (int64_t d : n.g.type(id).dims) size *= d;
+    return n.g.op("reshape", {id, n.g.ints({size})}, {}, {n.g.type(id).dtype, {size}});
+  };
+  const PirType stat{DType::kFloat32, {x.begin(), x.begin() + axis}};
+  n.result = n.g.ops("layer_norm", {n.in[0], flat(n.arg("weight")), flat(n.arg("bias"))},
+                     {G::f32("epsilon", n.real("epsilon")), G::i32("begin_norm_axis", axis)}, {n.out[0], stat, stat});
+}
+void group_norm(PirNode& n) {
+  const auto& x = n.g.type(n.in[0]).dims;
+  const PirType stat{DType::kFloat32, {x[0], n.integer("num_groups")}};
+  n.result = n.g.ops("group_norm", {n.in[0], n.arg("weight"), n.arg("bias")},
+                     {G::f64("epsilon", n.real("epsilon")), G::i32("groups", n.integer("num_groups")), G::text("data_format", "NCHW")},
+                     {n.out[0], stat, stat});
+}
+void p_norm(PirNode& n) {
+  const bool all = n.none("axis");
+  if (!all && n.ints("axis").size() != 1) n.cannot("a norm over several axes");
+  n.done(n.g.op("p_norm", {n.in[0]}, {G::f32("porder", n.real("p")), G::i32("axis", all ? -1 : n.ints("axis")[0]), G::f32("epsilon", 1e-12),
+                                      G::flag("keepdim", n.flag("keepdim")), G::flag("asvector", all)}, n.out[0]));
+}
+void resample(PirNode& n) {  // a sum over taps of gathered slices times their weights
+  const auto axis = static_cast<size_t>(n.integer("axis"));
+  const int64_t taps = n.integer("taps"), size = n.out[0].dims[axis];
+  const Ints index = n.ints("index");
+  const std::vector<double> weight = n.reals("weight");
+  if (n.open("index") || size < 0) n.cannot("resizing to a size that is open; give a fixed output size");
+  const DType t = n.out[0].dtype;
+  Id total = 0;
+  for (int64_t k = 0; k < taps; ++k) {
+    Ints at;
+    std::vector<double> w;
+    for (int64_t i = 0; i < size; ++i) at.push_back(index[static_cast<size_t>(i * taps + k)]), w.push_back(weight[static_cast<size_t>(i * taps + k)]);
+    const Id part = n.g.op("gather", {n.in[0], n.g.ints(at), n.g.number(static_cast<double>(axis), DType::kInt32, {1})}, {}, n.out[0]);
+    std::vector<int64_t> shape(n.out[0].dims.size(), 1);
+    shape[axis] = size;
+    const Id zero = n.g.number(0, t, {size});
+    Id factor = n.g.op("assign_value_", {zero}, {G::i32s("shape", {size}), G::dtype("dtype", t), G::reals("values", w), G::place()}, {t, {size}});
+    factor = n.g.op("reshape", {factor, n.g.ints(Ints(shape.begin(), shape.end()))}, {}, {t, shape});
+    const Id term = n.g.op("multiply", {part, factor}, {}, n.out[0]);
+    total = total ? n.g.op("add", {total, term}, {}, n.out[0]) : term;
+  }
+  n.done(total);
+}
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> all{
+      {"add", binary<"add">}, {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">}, {"divide", in_result_type<"divide">},
+      {"maximum", binary<"maximum">}, {"minimum", binary<"minimum">}, {"pow", binary<"elementwise_pow">}, {"remainder", binary<"remainder">},
+      {"floor_divide", binary<"floor_divide">}, {"fmax", binary<"fmax">}, {"fmin", binary<"fmin">}, {"atan2", binary<"atan2">},
+      {"equal", binary<"equal">}, {"not_equal", binary<"not_equal">}, {"less_than", binary<"less_than">}, {"less_equal", binary<"less_equal">},
+      {"greater_than", binary<"greater_than">}, {"greater_equal", binary<"greater_equal">}, {"logical_and", binary<"logical_and">},
+      {"logical_or", binary<"logical_or">}, {"logical_xor", binary<"logical_xor">}, {"bitwise_and", binary<"bitwise_and">},
+      {"bitwise_or", binary<"bitwise_or">}, {"bitwise_xor", binary<"bitwise_xor">}, {"affine", affine}, {"scale", scale}, {"clip", clip},
+      {"where", where}, {"embedding", embedding}, {"cast", cast}, {"leaf", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg}, {"full", full},
+      {"fill", fill}, {"full_like", full_like}, {"zeros_like", constant_like<0>}, {"ones_like", constant_like<1>},
+      {"iota", iota}, {"arange_static", arange}, {"broadcast_to", broadcast}, {"concat", concat}, {"concat_same", concat}, {"stack", stack},
+      {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"swapaxes", swapaxes}, {"t", transposed},
+      {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme},
+      {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}, {"conv", conv}, {"conv_transpose", conv_transpose},
+      {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},
+      {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}};
+  return all;
+}
+const Plain* plain(std::string_view row) {
+  static const auto* all = [] {
+    auto* m = new std::unordered_map<std::string_view, const Plain*>;
+    for (const Plain& p : kPlain) m->emplace(p.row, &p);
+    return m;
+  }();
+  const auto it = all->find(row);
+  return it == all->end() ? nullptr : it->second;
+}
+
+// ---- elementwise rows without a counterpart: their arithmetic, one operator per primitive ----
+const char* operator_of(Prim p) {
+  switch (p) {
+    case Prim::kAdd: return "add"; case Prim::kSub: return "subtract"; case Prim::kMul: return "multiply"; case Prim::kDiv: return "divide";
+    case Prim::kFloorDiv: return "floor_divide"; case Prim::kMod: return "remainder"; case Prim::kMax: return "maximum";
+    case Prim::kMin: return "minimum"; case Prim::kPow: return "elementwise_pow"; case Prim::kAtan2: return "atan2"; case Prim::kAbs: return "abs";
+    case Prim::kSign: return "sign"; case Prim::kExp: return "exp"; case Prim::kExpm1: return "expm1"; case Prim::kLog: return "log";
+    case Prim::kLog1p: return "log1p"; case Prim::kSqrt: return "sqrt"; case Prim::kRsqrt: return "rsqrt"; case Prim::kSin: return "sin";
+    case Prim::kCos: return "cos"; case Prim::kTan: return "tan"; case Prim::kAsin: return "asin"; case Prim::kAcos: return "acos";
+    case Prim::kAtan: return "atan"; case Prim::kSinh: return "sinh"; case Prim::kCosh: return "cosh"; case Prim::kTanh: return "tanh";
+    case Prim::kAsinh: return "asinh"; case Prim::kAcosh: return "acosh"; case Prim::kAtanh: return "atanh"; case Prim::kErf: return "erf";
+    case Prim::kFloor: return "floor"; case Prim::kCeil: return "ceil"; case Prim::kRound: return "round"; case Prim::kTrunc: return "trunc";
+    case Prim::kErfinv: return "erfinv"; case Prim::kLgamma: return "lgamma"; case Prim::kDigamma: return "digamma";
+    case Prim::kIsNan: return "isnan"; case Prim::kIsInf: return "isinf"; case Prim::kIsFinite: return "isfinite"; case Prim::kEq: return "equal";
+    case Prim::kNe: return "not_equal"; case Prim::kLt: return "less_than"; case Prim::kLe: return "less_equal"; case Prim::kGt: return "greater_than";
+    case Prim::kGe: return "greater_equal"; case Prim::kAnd: return "logical_and"; case Prim::kOr: return "logical_or";
+    case Prim::kXor: return "logical_xor"; case Prim::kNot: return "logical_not"; case Prim::kSelect: return "where";
+    default: return nullptr;
+  }
+}
+
+void write_expression(PirNode& n) {
+  if (n.out.size() != 1 || n.node.open.size()) n.cannot("there is no counterpart");
+  Values dummies;  // types are enough for an expression
+  for (Id id : n.in) dummies.push_back(make_input({n.g.type(id).dtype, Shape(n.g.type(id).dims.size(), 1)}, 0));
+  const Call c(*n.node.op, dummies.data(), static_cast<uint32_t>(dummies.size()), n.node.attrs);
+  const auto e = scalar_expr(c);
+  const DType work = is_half(n.out[0].dtype) ? DType::kFloat32 : n.out[0].dtype == DType::kBool ? promoted(n) : n.out[0].dtype;
+  std::vector<Id> made(e->nodes.size());
+  const auto shape_of = [&](std::initializer_list<Id> ids) {
+    std::vector<int64_t> s;
+    for (Id id : ids) {
+      const auto& d = n.g.type(id).dims;
+      if (d.size() > s.size()) s.insert(s.begin(), d.size() - s.size(), 1);
+      for (size_t k = 0; k < d.size(); ++k) {
+        int64_t& to = s[s.size() - d.size() + k];
+        if (to == 1) to = d[k];
+      }
+    }
+    return s;
+  };
+  for (size_t k = 0; k < e->nodes.size(); ++k) {
+    const ExprNode& x = e->nodes[k];
+    switch (x.prim) {
+      case Prim::kArg: made[k] = n.g.cast(n.in[static_cast<size_t>(x.a)], n.g.type(n.in[static_cast<size_t>(x.a)]).dtype == DType::kBool ? DType::kBool : work); continue;
+      case Prim::kConst: made[k] = n.g.number(x.imm, work, {}); continue;
+      case Prim::kNeg: made[k] = n.g.op("multiply", {made[x.a], n.g.number(-1, work, {})}, {}, n.g.type(made[x.a])); continue;
+      case Prim::kFma: {
+        const PirType t{work, shape_of({made[x.a], made[x.b], made[x.c]})};
+        made[k] = n.g.op("add", {n.g.op("multiply", {made[x.a], made[x.b]}, {}, t), made[x.c]}, {}, t);
+        continue;
+      }
+      case Prim::kCast: made[k] = n.g.cast(made[x.a], static_cast<DType>(static_cast<int>(x.imm))); continue;
+      default: break;
+    }
+    const char* op = operator_of(x.prim);
+    if (!op) n.cannot(cat("there is no operator for ", prim_info(x.prim).name));
+    const bool to_bool = prim_info(x.prim).to_bool || ((x.prim == Prim::kAnd || x.prim == Prim::kOr || x.prim == Prim::kXor || x.prim == Prim::kNot));
+    std::vector<Id> in{made[x.a]};
+    if (x.b >= 0) in.push_back(made[x.b]);
+    if (x.c >= 0) in.push_back(made[x.c]);
+    std::vector<int64_t> s = shape_of({in[0], in.size() > 1 ? in[1] : in[0], in.size() > 2 ? in[2] : in[0]});
+    std::vector<G::Attr> attrs;
+    if (x.prim == Prim::kRound) attrs.push_back(G::i32("decimals", 0));
+    if (x.prim == Prim::kSelect) {
+      made[k] = select(n.g, in[0], n.g.cast(in[1], work), n.g.cast(in[2], work), {work, s});
+      continue;
+    }
+    made[k] = n.g.op(op, in, attrs, {to_bool ? DType::kBool : work, s});
+  }
+  n.done(n.g.cast(made[static_cast<size_t>(e->root)], n.out[0].dtype));
+}
+}  // namespace
+
+bool has_pir_rule(const OpDef& op) { return rules().count(op.name) || plain(op.name); }
+
+void write_pir_node(PirNode& n) {
+  const OpDef& op = *n.node.op;
+  if (const auto it = rules().find(op.name); it != rules().end()) it->second(n);
+  else if (const Plain* p = plain(op.name)) write_plain(n, *p);
+  else if (op.scalar || op.expr) write_expression(n);
+  else n.cannot("there is no counterpart");
+  if (n.result.size() < n.out.size()) n.cannot(cat("its output ", n.result.size(), " has no counterpart"));
+}
+
+}  // namespace yuloh::formats

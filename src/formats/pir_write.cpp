@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/pir_write.h"
+
+#include <bit>
+#include <cmath>
+
+namespace yuloh::formats {
+namespace {
+const char* type_code(DType t) {
+  switch (t) {
+    case DType::kBool: return "0.t_bool";
+    case DType::kUInt8: return "0.t_ui8";
+    case DType::kInt8: return "0.t_i8";
+    case DType::kInt16: return "0.t_i16";
+    case DType::kInt32: return "0.t_i32";
+    case DType::kInt64: return "0.t_i64";
+    case DType::kFloat16: return "0.t_f16";
+    case DType::kBFloat16: return "0.t_bf16";
+    case DType::kFloat32: return "0.t_f32";
+    case DType::kFloat64: return "0.t_f64";
+    case DType::kComplex64: return "0.t_c64";
+    case DType::kComplex128: return "0.t_c128";
+    default: value_error("write: PIR files have no element type ", t, ".");
+  }
+}
+}  // namespace
+
+// ---- attributes and types ----
+PirGraph::Json PirGraph::real(const char* kind, double v) {
+  if (std::isfinite(v)) return scalar(kind, v);
+  return {{"#", kind}, {"VD", std::isnan(v) ? "NaN" : v > 0 ? "INF" : "-INF"}};
+}
+PirGraph::Json PirGraph::array(const char* kind, const Ints& v) {
+  Json a = Json::array();
+  for (int64_t n : v) a.push_back(scalar(kind, n));
+  return {{"#", "0.a_array"}, {"D", a}};
+}
+PirGraph::Attr PirGraph::reals(const char* name, const std::vector<double>& v) {
+  Json a = Json::array();
+  for (double d : v) a.push_back(real("0.a_f64", d));
+  return {name, {{"#", "0.a_array"}, {"D", a}}};
+}
+PirGraph::Attr PirGraph::shape(const char* name, const std::vector<int64_t>& v) { return {name, {{"#", "1.a_intarray"}, {"D", v}}}; }
+PirGraph::Attr PirGraph::dtype(const char* name, std::optional<DType> t) {
+  return {name, {{"#", "1.a_dtype"}, {"D", t ? std::string(dtype_name(*t)) : "Undefined(ALL_DTYPE)"}}};
+}
+PirGraph::Attr PirGraph::place(bool host) { return {"place", {{"#", "1.a_place"}, {"D", Json::array({host ? 1 : 0, 0, ""})}}}; }
+
+PirGraph::Json PirGraph::type_json(const PirType& t) {
+  return {{"#", "0.t_dtensor"}, {"D", Json::array({{{"#", type_code(t.dtype)}}, t.dims, "NCHW", Json::array(), 0})}};
+}
+
+// ---- operators ----
+PirGraph::Json PirGraph::out(const PirType& t, Id* id) {
+  *id = next_++;
+  types_[*id] = t;
+  return {{"%", *id}, {"TT", type_json(t)}};
+}
+void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, size_t n) {
+  Json a = Json::array(), i = Json::array(), stop = Json::array();
+  for (Attr& at : attrs) a.push_back({{"AT", std::move(at.value)}, {"N", at.name}});
+  for (Id id : in) i.push_back({{"%", id}});
+  for (size_t k = 0; k < n; ++k) stop.push_back(scalar("0.a_bool", true));
+  const Json oa = {{{"AT", {{"#", "0.a_array"}, {"D", stop}}}, {"N", "stop_gradient"}}};
+  ops_.push_back({{"#", type}, {"A", a}, {"I", i}, {"O", outs}, {"OA", Json::array({oa[0]})}});
+}
+std::vector<PirGraph::Id> PirGraph::ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> outs) {
+  Json o = Json::array();
+  std::vector<Id> ids;
+  for (const PirType& t : outs) {
+    Id id;
+    o.push_back(out(t, &id));
+    ids.push_back(id);
+  }
+  push((std::string(type).find('.') == std::string::npos ? "1." + std::string(type) : std::string(type)).c_str(), in, std::move(attrs), o, outs.size());
+  return ids;
+}
+PirGraph::Id PirGraph::op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, PirType t) {
+  return ops(type, std::move(in), std::move(attrs), {std::move(t)})[0];
+}
+PirGraph::Id PirGraph::combine(const std::vector<Id>& ids) {
+  Json members = Json::array();
+  std::vector<PirType> types;
+  for (Id id : ids) members.push_back(type_json(type(id))), types.push_back(type(id));
+  const Id id = next_++;
+  lists_[id] = types;
+  push("0.combine", ids, {}, Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", members}}}}}), 1);
+  return id;
+}
+std::vector<PirGraph::Id> PirGraph::list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members) {
+  Json types = Json::array();
+  for (const PirType& t : members) types.push_back(type_json(t));
+  const Id id = next_++;
+  push(("1." + std::string(type)).c_str(), in, std::move(attrs), Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), 1);
+  return ops("0.split", {id}, {}, std::move(members));
+}
+PirGraph::Id PirGraph::input(const ProgramPort& p) {
+  return op("data", {}, {text("name", p.name), shape("shape", p.dims), dtype("dtype", p.dtype), place()}, {p.dtype, p.dims});
+}
+PirGraph::Id PirGraph::parameter(const std::string& name, const PirType& t, bool trainable) {
+  Id id;
+  const Json o = out(t, &id);
+  ops_.push_back({{"#", "p"}, {"A", Json::array({0, 1, 1, name})}, {"DA", Json::array()}, {"O", o},
+                  {"OA", Json::array({1, trainable ? 0 : 1, trainable ? 1 : 0})}, {"QA", Json::array()}});
+  return id;
+}
+void PirGraph::fetch(const std::string& name, Id id, int column) {
+  op("fetch", {id}, {text("name", name), i32("col", column)}, type(id));
+}
+PirGraph::Id PirGraph::ints(const Ints& v) {
+  return op("full_int_array", {}, {i64s("value", v), dtype("dtype", DType::kInt64), place(true)},
+            {DType::kInt64, {static_cast<int64_t>(v.size())}});
+}
+PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
+  return op("full", {}, {shape("shape", dims), f64("value", v), dtype("dtype", t), place(true)}, {t, dims});
+}
+PirGraph::Id PirGraph::cast(Id x, DType t) {
+  if (type(x).dtype == t) return x;
+  return op("cast", {x}, {dtype("dtype", t)}, {t, type(x).dims});
+}
+PirGraph::Json PirGraph::json() const {
+  const Json block = {{"#", "block_0"}, {"args", Json::array()}, {"ops", ops_}};
+  const Json region = {{"#", "region_0"}, {"blocks", Json::array({block})}};
+  return {{"base_code", {{"magic", "pir"}, {"trainable", true}, {"version", 4}}},
+          {"program", {{"regions", Json::array({region})}}}};
+}
+
+// ---- one node ----
+PirNode::Words PirNode::words(std::string_view name) const {
+  uint32_t at = 0;
+  for (const ArgSpec& a : node.op->args) {
+    if (a.name == name) return {&a, at};
+    at += static_cast<uint32_t>(words_of(a, node.attrs.data() + at));
+  }
+  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
+}
+namespace {
+// The node as a Call on inputs without values: attributes decode as everywhere else.
+Call call_of(const TracedNode& n) { return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs); }
+}  // namespace
+int64_t PirNode::integer(std::string_view name) const { return call_of(node).integer(name); }
+double PirNode::real(std::string_view name) const { return call_of(node).real(name); }
+std::string PirNode::text(std::string_view name) const { return call_of(node).str(name); }
+Ints PirNode::ints(std::string_view name) const { return call_of(node).ints(name); }
+std::vector<double> PirNode::reals(std::string_view name) const { return call_of(node).reals(name); }
+bool PirNode::none(std::string_view name) const { return !call_of(node).has(name); }
+const DimExpr* PirNode::expr(uint32_t word) const {
+  for (const auto& [w, e] : node.open)
+    if (w == word) return &e;
+  return nullptr;
+}
+bool PirNode::open(std::string_view name) const {
+  const Words w = words(name);
+  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
+  for (const auto& [word, e] : node.open)
+    if (word >= w.at && word < w.at + n) return true;
+  return false;
+}
+std::vector<PirGraph::Id> PirNode::list(std::string_view name) const {
+  const Call c = call_of(node);
+  for (size_t i = 0; i < node.op->args.size(); ++i) {
+    if (node.op->args[i].name != name) continue;
+    const InputRange r = input_range(c, static_cast<int>(i));
+    return {in.begin() + r.first, in.begin() + r.first + r.count};
+  }
+  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
+}
+PirGraph::Id PirNode::arg(std::string_view name) const {
+  const auto v = list(name);
+  return v.empty() ? 0 : v[0];
+}
+
+PirGraph::Id PirNode::open_size(const DimExpr& e) {
+  const auto one = [&](int32_t dim) -> PirGraph::Id {
+    if (const auto it = dim_cache->find(dim); it != dim_cache->end()) return it->second;
+    for (size_t i = 0; i < program.inputs.size(); ++i)
+      for (size_t d = 0; d < program.inputs[i].dim_names.size(); ++d)
+        if (program.inputs[i].dim_names[d] == program.dims[static_cast<size_t>(dim)]) {
+          const auto rank = static_cast<int64_t>(program.inputs[i].dims.size()), axis = static_cast<int64_t>(d);
+          const auto s = g.op("shape64", {(*port_ids)[i]}, {}, {DType::kInt64, {rank}});
+          const auto r = g.op("slice", {s, g.ints({axis}), g.ints({axis + 1})},
+                              {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})},
+                              {DType::kInt64, {1}});
+          return (*dim_cache)[dim] = r;
+        }
+    cannot("an open size belongs to no input");
+  };
+  const PirType t{DType::kInt64, {1}};
+  PirGraph::Id total = 0;
+  for (const DimExpr::Term& term : e.terms) {
+    PirGraph::Id p = 0;
+    for (int32_t d : term.dims) p = p ? g.op("multiply", {p, one(d)}, {}, t) : one(d);
+    if (!p) p = g.ints({term.coefficient});
+    else if (term.coefficient != 1) p = g.op("multiply", {p, g.ints({term.coefficient})}, {}, t);
+    total = total ? g.op("add", {total, p}, {}, t) : p;
+  }
+  if (!total) total = g.ints({0});
+  if (e.divisor == 1) return total;
+  if (e.rounding == DimExpr::Rounding::kUp) total = g.op("add", {total, g.ints({e.divisor - 1})}, {}, t);
+  return g.op("floor_divide", {total, g.ints({e.divisor})}, {}, t);
+}
+
+PirGraph::Id PirNode::sizes(std::string_view name) {
+  const Words w = words(name);
+  const bool is_list = w.spec->kind == ArgKind::kInts;
+  const Ints v = is_list ? ints(name) : Ints{w.spec->kind == ArgKind::kFloat ? static_cast<int64_t>(real(name)) : integer(name)};
+  if (!open(name)) return g.ints(v);
+  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
+  const uint32_t first = w.at + n - static_cast<uint32_t>(v.size());  // the entries stand last
+  std::vector<PirGraph::Id> parts;
+  for (uint32_t k = 0; k < v.size(); ++k) {
+    const DimExpr* e = expr(first + k);
+    parts.push_back(e ? open_size(*e) : g.ints({v[k]}));
+  }
+  if (parts.size() == 1) return parts[0];
+  return g.op("concat", {g.combine(parts), g.number(0, DType::kInt32, {1})}, {}, {DType::kInt64, {static_cast<int64_t>(parts.size())}});
+}
+
+void PirNode::cannot(const std::string& why) const {
+  fail(ErrorKind::kNotImplemented, "jit.save: ", node.op ? std::string_view(node.op->name) : "a number", " cannot be written as Paddle's operators: ", why,
+       node.where.empty() ? "." : cat(", recorded at ", node.where, "."), " Hint: save in Yuloh's own format (a path that ends in .yuloh).");
+}
+
+}  // namespace yuloh::formats

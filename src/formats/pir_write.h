@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a TracedProgram as a Paddle PIR program. PirGraph is the file being built: operators, values with types, helpers
+// for what PIR passes as tensors (axes, shapes, sizes that are open). pir_rules.cpp says what each row of the op table
+// becomes; a row without a rule there is an elementwise expression and is written as its arithmetic.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/traced.h"
+
+namespace yuloh::formats {
+
+struct PirType {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;  // -1: open
+};
+
+class PirGraph {
+ public:
+  using Id = int64_t;  // 0: an argument left out
+  using Json = nlohmann::json;
+  struct Attr {
+    std::string name;
+    Json value;
+  };
+  static Attr i32(const char* name, int64_t v) { return {name, scalar("0.a_i32", v)}; }
+  static Attr i64(const char* name, int64_t v) { return {name, scalar("0.a_i64", v)}; }
+  static Attr f32(const char* name, double v) { return {name, real("0.a_f32", static_cast<float>(v))}; }
+  static Attr f64(const char* name, double v) { return {name, real("0.a_f64", v)}; }
+  static Attr flag(const char* name, bool v) { return {name, scalar("0.a_bool", v)}; }
+  static Attr text(const char* name, const std::string& v) { return {name, scalar("0.a_str", v)}; }
+  static Attr i32s(const char* name, const Ints& v) { return {name, array("0.a_i32", v)}; }
+  static Attr i64s(const char* name, const Ints& v) { return {name, array("0.a_i64", v)}; }
+  static Attr reals(const char* name, const std::vector<double>& v);
+  static Attr shape(const char* name, const std::vector<int64_t>& v);
+  static Attr dtype(const char* name, std::optional<DType> t);
+  static Attr place(bool host = false);
+
+  Id op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, PirType out);
+  std::vector<Id> ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> outs);
+  std::vector<Id> list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members);  // one list, taken apart
+  Id combine(const std::vector<Id>& ids);
+  Id input(const ProgramPort& p);
+  Id parameter(const std::string& name, const PirType& t, bool trainable);
+  void fetch(const std::string& name, Id id, int column);
+  Id ints(const Ints& v);                                   // a constant tensor of int64
+  Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
+  Id cast(Id x, DType t);                                   // x itself where it has the dtype
+  const PirType& type(Id id) const { return types_.at(id); }
+  Json json() const;
+
+ private:
+  static Json scalar(const char* kind, Json v) { return {{"#", kind}, {"D", std::move(v)}}; }
+  static Json real(const char* kind, double v);
+  static Json array(const char* kind, const Ints& v);
+  static Json type_json(const PirType& t);
+  Json out(const PirType& t, Id* id);
+  void push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, size_t n);
+  Json ops_ = Json::array();
+  std::map<Id, PirType> types_;
+  std::map<Id, std::vector<PirType>> lists_;
+  Id next_ = 1;
+};
+
+// One node of the program being written.
+class PirNode {
+ public:
+  PirGraph& g;
+  const TracedProgram& program;
+  const TracedNode& node;
+  std::vector<PirGraph::Id> in;   // one per input of the node
+  std::vector<PirType> out;       // one per output
+  std::vector<PirGraph::Id> result;
+
+  PirGraph::Id arg(std::string_view name) const;               // 0: left out
+  std::vector<PirGraph::Id> list(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool flag(std::string_view name) const { return integer(name) != 0; }
+  std::string text(std::string_view name) const;
+  Ints ints(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;
+  bool none(std::string_view name) const;                      // an optional attribute that is None
+  bool open(std::string_view name) const;                      // depends on open sizes
+  PirGraph::Id sizes(std::string_view name);                   // an int[] or int attribute as a tensor of int64, open or not
+  PirGraph::Id open_size(const DimExpr& e);                    // a tensor of one int64
+  [[noreturn]] void cannot(const std::string& why) const;
+  void done(PirGraph::Id id) { result = {id}; }
+
+  const std::vector<PirGraph::Id>* port_ids = nullptr;         // of the program's inputs
+  std::map<int32_t, PirGraph::Id>* dim_cache = nullptr;
+
+ private:
+  struct Words {
+    const ArgSpec* spec;
+    uint32_t at;
+  };
+  Words words(std::string_view name) const;
+  const DimExpr* expr(uint32_t word) const;
+};
+
+bool has_pir_rule(const OpDef& op);     // written as named; composites without a rule are recorded as their bodies
+void write_pir_node(PirNode& n);
+
+// `prefix`.json and `prefix`.pdiparams, each written beside and renamed. Throws Error that names the op and the user's line
+// where Paddle has no counterpart.
+void write_pir(const TracedProgram& p, const std::string& prefix);
+void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights);
+
+}  // namespace yuloh::formats
