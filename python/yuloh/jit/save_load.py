@@ -96,7 +96,9 @@ def _parameter_names(static, count):
 def save(layer, path, input_spec=None, **configs):
     """Saves a Layer or function as a program that runs without Python.
 
-    ``path`` is a prefix. ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
+    ``path`` is a prefix: ``path.json`` and ``path.pdiparams`` are written, which PaddlePaddle 3.3 loads, too. A program
+    that has no counterpart in Paddle's operators goes into ``path.yuloh`` instead, with a warning that names the op; a
+    path that ends in ``.yuloh`` asks for that format. ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
     constants. A Layer is saved as in ``eval()``, and left in the mode it was in; its other methods marked by ``to_static``
     are saved beside ``forward``. ValueError for code whose result depends on tensor values in Python.
     """
@@ -106,50 +108,66 @@ def save(layer, path, input_spec=None, **configs):
     if not os.path.basename(path):
         raise ValueError("jit.save: path must be a directory and a file name prefix, got "
                          f"{path!r}.")
-    programs = {}
+    methods = {}
     if isinstance(layer, Layer):
         forward = layer.forward
         if not isinstance(forward, StaticFunction):
             forward = StaticFunction(type(layer).forward, None, layer)
         if not configs.get("skip_forward"):
-            programs["forward"] = program_of(forward, input_spec)
+            methods["forward"] = (forward, input_spec)
         for name in dir(type(layer)):
             if name != "forward" and isinstance(getattr(type(layer), name, None), StaticFunction):
-                programs[name] = program_of(getattr(layer, name))
+                methods[name] = (getattr(layer, name), None)
     elif isinstance(layer, StaticFunction) or callable(layer):
-        programs["forward"] = program_of(layer if isinstance(layer, StaticFunction) else to_static(layer), input_spec)
+        methods["forward"] = (layer if isinstance(layer, StaticFunction) else to_static(layer), input_spec)
     else:
         raise TypeError(f"jit.save: expected a Layer or a function, got {type(layer).__name__}.")
+    own = path.endswith(SUFFIX)
+    path = path[: -len(SUFFIX)] if own else path
+    # All methods are recorded before the first file is touched.
+    programs = {name: (program_of(*method, target="" if own else "paddle"), method) for name, method in methods.items()}
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    for name, program in programs.items():
-        program.save(path + ("" if name == "forward" else f".{name}") + SUFFIX)
+    for name, (program, method) in programs.items():
+        prefix = path + ("" if name == "forward" else f".{name}")
+        others = [prefix + SUFFIX]
+        try:
+            if own:
+                raise NotImplementedError
+            program.save_paddle(prefix)
+        except NotImplementedError as reason:
+            if not own:
+                warnings.warn(f"{reason} Saved as {prefix + SUFFIX}.", stacklevel=2)
+                program = program_of(*method)
+            program.save(prefix + SUFFIX)
+            others = [prefix + ".json", prefix + ".pdiparams", prefix + ".pdmodel"]
+        for stale in others:  # of an earlier save: load() would not know which one counts
+            if os.path.exists(stale):
+                os.remove(stale)
 
 
 def find_files(path):
-    """{method: file} of what ``save`` wrote under a prefix; empty: nothing."""
+    """{method: file} of what ``save`` wrote under a prefix, Yuloh's own format first; empty: nothing."""
     found = {}
-    if os.path.exists(path + SUFFIX):
-        found["forward"] = path + SUFFIX
     folder, base = os.path.split(path)
-    if os.path.isdir(folder or "."):
-        for name in sorted(os.listdir(folder or ".")):
-            if name.startswith(base + ".") and name.endswith(SUFFIX) and name != base + SUFFIX:
-                method = name[len(base) + 1:-len(SUFFIX)]
-                if method.isidentifier():
-                    found[method] = os.path.join(folder, name)
+    names = set(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else set()
+    for suffix in (SUFFIX, ".json", ".pdmodel"):
+        for name in sorted(names):
+            if not name.startswith(base) or not name.endswith(suffix):
+                continue
+            middle = name[len(base):-len(suffix)]
+            if middle == "" or (middle[0] == "." and middle[1:].isidentifier()):
+                found.setdefault(middle[1:] or "forward", os.path.join(folder, name))
     return found
 
 
-def _from_paddle(path):
-    """{method: program} of Paddle's own files under a prefix: recorded on placeholders, with their parameters by name."""
+def _program(file):
+    """The program in a file; Paddle's own are recorded on placeholders, with their parameters by name."""
+    if file.endswith(SUFFIX):
+        return _core.TracedProgram.load(file)
     from ..static import InputSpec
-    for suffix in (".json", ".pdmodel"):
-        if os.path.exists(path + suffix):
-            break
-    else:
-        return {}
-    model = _core.FileModel(path + suffix, path + ".pdiparams" if os.path.exists(path + ".pdiparams") else "")
+    params = os.path.splitext(file)[0] + ".pdiparams"
+    model = _core.FileModel(file, params if os.path.exists(params) else "")
     specs = {}
     for i, (name, dtype, dims) in enumerate(model.inputs):
         specs[name] = InputSpec([n if isinstance(n, int) else None for n in dims], dtype, name)
@@ -159,7 +177,7 @@ def _from_paddle(path):
         if tensor.dtype.is_floating_point():
             tensor.stop_gradient = False
     program, _ = export(lambda values: model.record(list(values.values())), specs, named)
-    return {"forward": program}
+    return program
 
 
 def load(path, **configs):
@@ -168,9 +186,9 @@ def load(path, **configs):
     """
     from .translated_layer import TranslatedLayer
     path = os.fspath(path)
+    path = path[: -len(SUFFIX)] if path.endswith(SUFFIX) else path
     files = find_files(path)
-    programs = {name: _core.TracedProgram.load(file) for name, file in files.items()} or _from_paddle(path)
-    if not programs:
+    if not files:
         raise ValueError(f"jit.load: no saved program under the prefix {path!r}. Hint: give the path that jit.save was given, "
                          "without a suffix.")
-    return TranslatedLayer(programs)
+    return TranslatedLayer({name: _program(file) for name, file in files.items()})
