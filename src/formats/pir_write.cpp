@@ -218,7 +218,7 @@ PirGraph::Id PirNode::sizes(std::string_view name) {
 
 void PirNode::cannot(const std::string& why) const {
   fail(ErrorKind::kNotImplemented, "jit.save: ", node.op ? std::string_view(node.op->name) : "a number", " cannot be written as Paddle's operators: ", why,
-       node.where.empty() ? "." : cat(", recorded at ", node.where, "."), " Hint: save in Yuloh's own format (a path that ends in .yuloh).");
+       node.where.empty() ? "." : cat(", recorded at ", node.where, "."), "");
 }
 
 }  // namespace yuloh::formats

@@ -120,7 +120,6 @@ struct Modes {
   InFlight* in_flight = nullptr;  // innermost
   Recording* recording = nullptr;
   bool tracing = false;  // recording on placeholders
-  bool (*keep_named)(const OpDef&) = nullptr;  // null: all; composites that it refuses are recorded as their bodies
 };
 Modes& modes();
 inline InFlight::InFlight() : outer_(modes().in_flight) { modes().in_flight = this; }

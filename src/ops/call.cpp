@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ops/bodies.h"
 #include "ops/op.h"
 
 namespace yuloh {
@@ -227,7 +228,7 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.seed));
     n->inputs.push_back(make_scalar_int(DType::kInt64, r.offset));
   }
-  if (op.expand && ((rg && !op.vjp) || (modes().keep_named && !modes().keep_named(op)))) return op.expand(Call(*n));
+  if (op.expand && ((rg && !op.vjp) || KeepNamed::refuses(op))) return op.expand(Call(*n));
   if (rg) {
     bool differentiable = false;
     for (const auto& o : n->outputs) differentiable = differentiable || is_float(o.type.dtype) || is_complex(o.type.dtype);

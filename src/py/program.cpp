@@ -10,6 +10,7 @@
 #include "formats/import.h"
 #include "formats/package.h"
 #include "formats/pir_write.h"
+#include "ops/bodies.h"
 #include "py/py_tensor.h"
 #include "run/recording.h"
 #include "run/traced.h"
@@ -93,7 +94,7 @@ class Recorder {
         cells_.push_back(x.cell());
       }
       recording_ = std::make_unique<Recording>(true);
-      modes().keep_named = target == "paddle" ? formats::has_pir_rule : nullptr;
+      keep_ = std::make_unique<KeepNamed>(target == "paddle" ? formats::has_pir_rule : nullptr);
       int64_t number = 0;
       for (const TensorType& t : types_from(types)) inputs_.push_back(make_input(t, number++));
     });
@@ -119,9 +120,10 @@ class Recorder {
           if (cells_[i] == cell) r.push_back(names_[i].name);
     return r;
   }
-  void close() { modes().keep_named = nullptr, recording_.reset(), no_grad_.reset(); }
+  void close() { keep_.reset(), recording_.reset(), no_grad_.reset(); }
 
  private:
+  std::unique_ptr<KeepNamed> keep_;
   std::unique_ptr<NoGrad> no_grad_;
   std::unique_ptr<Recording> recording_;
   std::vector<Value> inputs_;

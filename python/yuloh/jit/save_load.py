@@ -96,9 +96,10 @@ def _parameter_names(static, count):
 def save(layer, path, input_spec=None, **configs):
     """Saves a Layer or function as a program that runs without Python.
 
-    ``path`` is a prefix: ``path.json`` and ``path.pdiparams`` are written, which PaddlePaddle 3.3 loads, too. A program
-    that has no counterpart in Paddle's operators goes into ``path.yuloh`` instead, with a warning that names the op; a
-    path that ends in ``.yuloh`` asks for that format. ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
+    ``path`` is a prefix. ``path.yuloh`` keeps everything (names of state_dict, sizes that follow from others);
+    ``path.json`` and ``path.pdiparams`` beside it are the same program for PaddlePaddle 3.3, and are left out with a
+    warning that names the op where Paddle has no counterpart. A path that ends in ``.yuloh`` asks for that file only.
+    ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
     constants. A Layer is saved as in ``eval()``, and left in the mode it was in; its other methods marked by ``to_static``
     are saved beside ``forward``. ValueError for code whose result depends on tensor values in Python.
     """
@@ -125,23 +126,20 @@ def save(layer, path, input_spec=None, **configs):
     own = path.endswith(SUFFIX)
     path = path[: -len(SUFFIX)] if own else path
     # All methods are recorded before the first file is touched.
-    programs = {name: (program_of(*method, target="" if own else "paddle"), method) for name, method in methods.items()}
+    programs = {name: program_of(*method) for name, method in methods.items()}
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    for name, (program, method) in programs.items():
+    for name, program in programs.items():
         prefix = path + ("" if name == "forward" else f".{name}")
-        others = [prefix + SUFFIX]
-        try:
-            if own:
-                raise NotImplementedError
-            program.save_paddle(prefix)
-        except NotImplementedError as reason:
-            if not own:
-                warnings.warn(f"{reason} Saved as {prefix + SUFFIX}.", stacklevel=2)
-                program = program_of(*method)
-            program.save(prefix + SUFFIX)
-            others = [prefix + ".json", prefix + ".pdiparams", prefix + ".pdmodel"]
-        for stale in others:  # of an earlier save: load() would not know which one counts
+        program.save(prefix + SUFFIX)
+        if not own:
+            try:
+                program_of(*methods[name], target="paddle").save_paddle(prefix)
+                continue
+            except (NotImplementedError, ValueError) as reason:
+                warnings.warn(f"{reason} PaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
+                              stacklevel=2)
+        for stale in (prefix + ".json", prefix + ".pdiparams", prefix + ".pdmodel"):  # of an earlier save
             if os.path.exists(stale):
                 os.remove(stale)
 
