@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 
 namespace yuloh {
 namespace {
@@ -66,12 +65,41 @@ Value make_input(const TensorType& t, int64_t number) {
   return v;
 }
 
+namespace {
+class Seen {  // a set of addresses by open addressing: graphs are walked at every plan miss
+ public:
+  bool insert(Node* n) {  // false: it was there
+    if (2 * ++count_ > slots_.size()) grow();
+    Node*& at = *find(n);
+    if (at) return --count_, false;
+    at = n;
+    return true;
+  }
+
+ private:
+  Node** find(Node* n) {
+    const size_t mask = slots_.size() - 1;
+    size_t i = (reinterpret_cast<uintptr_t>(n) * 0x9e3779b97f4a7c15ull >> 32) & mask;
+    while (slots_[i] && slots_[i] != n) i = (i + 1) & mask;
+    return &slots_[i];
+  }
+  void grow() {
+    std::vector<Node*> old(slots_.empty() ? 64 : 4 * slots_.size());
+    old.swap(slots_);
+    for (Node* n : old)
+      if (n) *find(n) = n;
+  }
+  std::vector<Node*> slots_;
+  size_t count_ = 0;
+};
+}  // namespace
+
 std::vector<Node*> topological(const std::vector<Value>& roots) {
   std::vector<Node*> order, stack;
-  std::unordered_set<Node*> seen;
+  Seen seen;
   auto visit = [&](const Value& v) {
     if (!v || v.node->materialised(v.index)) return;
-    if (seen.insert(v.node.get()).second) stack.push_back(v.node.get());
+    if (seen.insert(v.node.get())) stack.push_back(v.node.get());
   };
   for (const Value& r : roots) visit(r);
   while (!stack.empty()) {

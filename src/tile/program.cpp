@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tile/program.h"
 
+#include <bit>
 #include <sstream>
 
 namespace yuloh {
@@ -149,19 +150,24 @@ std::string to_string(const TileProgram& p) {
 std::string key_of(const TileProgram& p) {
   static_assert(sizeof(TileInstr) == 40 && sizeof(TileOperand) == 2 * sizeof(int64_t) + 8 + sizeof(Ints),
                 "a new field belongs to the key");
-  std::string s;
-  s.reserve(64 + p.outer.size() * 8 + p.operands.size() * 64 + p.instrs.size() * 32);
-  const auto put = [&s](auto... v) { (s.append(reinterpret_cast<const char*>(&v), sizeof v), ...); };
-  put(p.inner, p.n_regs, p.n_buffers, p.needs_whole_rows, p.keep, p.outer.size());
-  for (const Dim d : p.outer) put(d);
-  put(p.operands.size());
+  std::vector<int64_t> k{p.inner, p.n_regs, p.n_buffers, p.needs_whole_rows, p.keep, p.outer.size()};
+  k.reserve(8 + p.outer.size() + p.operands.size() * 8 + p.instrs.size() * 4);
+  const auto pair = [](int64_t a, int64_t b) { return a << 32 | static_cast<uint32_t>(b); };
+  const auto bytes = [](auto... v) {
+    int64_t w = 0;
+    ((w = w << 8 | static_cast<uint8_t>(v)), ...);
+    return w;
+  };
+  k.insert(k.end(), p.outer.begin(), p.outer.end());
+  k.push_back(static_cast<int64_t>(p.operands.size()));
   for (const TileOperand& o : p.operands) {
-    put(o.dtype, o.inner_stride, o.buffer, o.outer_strides.size());
-    for (const int64_t d : o.outer_strides) put(d);
+    k.insert(k.end(), {bytes(o.dtype), o.inner_stride, o.buffer, o.outer_strides.size()});
+    k.insert(k.end(), o.outer_strides.begin(), o.outer_strides.end());
   }
   for (const TileInstr& i : p.instrs)
-    put(i.kind, i.prim, i.reduce, i.type, i.from, i.dtype, i.row, i.dst, i.a, i.b, i.c, i.imm);
-  return s;
+    k.insert(k.end(), {bytes(i.kind, i.prim, i.reduce, i.type, i.from, i.dtype, i.row), pair(i.dst, i.a), pair(i.b, i.c),
+                       std::bit_cast<int64_t>(i.imm)});
+  return {reinterpret_cast<const char*>(k.data()), k.size() * sizeof(int64_t)};
 }
 
 void verify(const TileProgram& p) { Verifier(p).run(); }
