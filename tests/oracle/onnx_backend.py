@@ -128,9 +128,12 @@ def run_case(case, path):
     with open(path, "wb") as f:
         f.write(case["model"])
     model = yuloh.onnx.load(path)
+    served = None
+    if os.environ.get("YULOH_CASES") == "predictor":
+        served = yuloh.inference.create_predictor(yuloh.inference.Config(path))
     for ins, outs in case["sets"]:
-        names = len(model.inputs)
-        got = model(*[fed(x) for x in ins][:names])
+        feeds = [fed(x) for x in ins][:len(model.inputs)]
+        got = served.run(feeds) if served else model(*feeds)
         assert len(got) == len(outs), f"{len(got)} outputs, expected {len(outs)}"
         for o, w in zip(got, outs):
             compare(o, w, case["rtol"], case["atol"])
@@ -220,12 +223,15 @@ def main():
     p.add_argument("-k", default="")
     p.add_argument("--cache", default=os.path.join(tempfile.gettempdir(), "onnx_backend_cases"))
     p.add_argument("--worker")
+    p.add_argument("--predictor", action="store_true", help="compiled ahead on placeholders (yuloh.inference) instead of called")
     p.add_argument("--list", action="store_true", help="every failing case with its reason")
     p.add_argument("--by-op", action="store_true")
     p.add_argument("--record")
     a = p.parse_args()
     if a.worker:
         return worker(a.worker)
+    if a.predictor:
+        os.environ["YULOH_CASES"] = "predictor"
     if not os.path.exists(os.path.join(a.cache, "names.pkl")):
         prepare(a.cache)
     names = pickle.load(open(os.path.join(a.cache, "names.pkl"), "rb"))

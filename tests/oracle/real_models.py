@@ -94,29 +94,31 @@ def main(root):
     failed, seen = [], 0
     options = ort.SessionOptions()
     options.log_severity_level = 3
-    print(f"{'model':40} {'nodes':>6} {'sizes':>6} {'scaled diff':>12} {'ms, yuloh':>10} {'ms, ort':>8}")
+    print(f"{'model':40} {'nodes':>6} {'sizes':>6} {'scaled diff':>12} {'ms, called':>10} {'ms, predictor':>13} {'ms, ort':>8}")
     for end, feeds in CASES.items():
         for path in (p for p in files if str(p).endswith("/" + end)):
             seen += 1
             try:
                 model = yuloh.onnx.load(path)
                 session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+                predictor = yuloh.inference.create_predictor(yuloh.inference.Config(str(path)))
                 names, worst, ours, theirs = [i.name for i in session.get_inputs()], 0.0, 0.0, 0.0
                 for make in feeds:
                     x = make()
                     if set(x) != set(names):
                         x = dict(zip(names, x.values()))
                     want = session.run(None, x)
-                    got = model(x)
-                    for g, w in zip(got, want):
+                    t = {k: yuloh.to_tensor(v) for k, v in x.items()}
+                    served = predictor.run([t[n] for n in predictor.get_input_names()])
+                    for g, w in zip([*model(x), *served], [*want, *want]):
                         a = g.numpy()
                         assert a.shape == w.shape and a.dtype == w.dtype, (a.shape, a.dtype, w.shape, w.dtype)
                         worst = max(worst, float(np.abs(a.astype(np.float64) - w).max() / max(1e-2, np.abs(w).max())))
-                    t = {k: yuloh.to_tensor(v) for k, v in x.items()}
                     ours = best(lambda: [o.numpy() for o in model(t)])
+                    asked = best(lambda: [o.numpy() for o in predictor.run([t[n] for n in predictor.get_input_names()])])
                     theirs = best(lambda: session.run(None, x))
                 ok = worst <= BOUND.get(end, 1e-4)
-                print(f"{end:40} {len(model._file.op_types):6} {len(feeds):6} {worst:12.2e} {ours:10.2f} {theirs:8.2f}{'' if ok else '  TOO LARGE'}")
+                print(f"{end:40} {len(model._file.op_types):6} {len(feeds):6} {worst:12.2e} {ours:10.2f} {asked:13.2f} {theirs:8.2f}{'' if ok else '  TOO LARGE'}")
                 if not ok:
                     failed.append(end)
             except Exception as e:

@@ -282,7 +282,7 @@ def _warm_one_row(session, program):
         return
     try:
         session.warm_up([(shape, p[1]) for shape, p in zip(shapes, program.inputs)])
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, ArithmeticError):
         pass
 
 
