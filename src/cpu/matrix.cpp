@@ -42,7 +42,7 @@ void batch_to_rows(MatrixProblem* p) {
 std::string MatrixProblem::key() const {
   std::string s;
   const auto put = [&s](int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
-  put(static_cast<int64_t>(dtype)), put(m), put(n), put(k), put(batch.size());
+  put(static_cast<int64_t>(dtype)), put(f32_result), put(m), put(n), put(k), put(batch.size());
   for (int64_t b : batch) put(b);
   for (const MatrixStrides* t : {&x, &y, &z}) {
     put(t->row), put(t->col);

@@ -13,6 +13,7 @@ struct MatrixProblem {
   int64_t m, n, k;
   Shape batch;  // merged
   MatrixStrides x, y, z;
+  bool f32_result = false;  // z is f32 whatever x and y are
   int64_t batches() const { return numel(batch); }
   std::string key() const;  // all fields, for caches
   KernelCost cost() const;

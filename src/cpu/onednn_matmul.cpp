@@ -39,7 +39,7 @@ std::shared_ptr<void> prepare(const void* problem) {
   auto p = std::make_shared<Prepared>();
   p->x = matrix_desc(m.dtype, m.batch, m.x, m.m, m.k);
   p->y = matrix_desc(m.dtype, m.batch, m.y, m.k, m.n);
-  p->z = matrix_desc(m.dtype, m.batch, m.z, m.m, m.n);
+  p->z = matrix_desc(m.f32_result ? DType::kFloat32 : m.dtype, m.batch, m.z, m.m, m.n);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc pd(engine(), p->x, p->y, p->z, attr);
