@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel benchmark: every candidate of matmul and of the convolutions of ResNet-50 and MobileNetV2 (batch 64, 32x32) on
-// this machine, next to the measured FMA peak. `yuloh_kernel_bench [matmul|conv|depthwise] [--bf16] [--threads N]
+// this machine, next to the measured FMA peak. `yuloh_kernel_bench [matmul|conv|depthwise|pointwise] [--bf16] [--threads N]
 // [--json]`; best of at least 7 runs each.
 #include <algorithm>
 #include <chrono>
@@ -178,6 +178,17 @@ std::vector<ConvCase> resnet50() {
   return r;
 }
 
+// Its 1x1 convolutions.
+std::vector<ConvCase> mobilenet_v2_pointwise() {
+  constexpr int64_t kRows[][4] = {{32, 16, 16, 1}, {16, 96, 16, 1}, {96, 24, 8, 1}, {24, 144, 8, 2}, {144, 24, 8, 1}, {144, 32, 4, 1},
+                                  {32, 192, 4, 3}, {192, 32, 4, 2}, {192, 64, 2, 1}, {64, 384, 2, 4}, {384, 64, 2, 3}, {384, 96, 2, 1},
+                                  {96, 576, 2, 3}, {576, 96, 2, 2}, {576, 160, 1, 1}, {160, 960, 1, 3}, {960, 160, 1, 2}, {960, 320, 1, 1},
+                                  {320, 1280, 1, 1}};
+  std::vector<ConvCase> r;
+  for (const auto& k : kRows) r.push_back({k[0], k[1], 1, 1, k[2], k[3]});
+  return r;
+}
+
 Value conv_value(const ConvCase& c, int role, DType t) {
   const Ints stride(2, c.stride), padding(4, c.kernel / 2), dilation(2, 1);
   const Value x = make_input({t, {64, c.in, c.extent, c.extent}}, 0);
@@ -251,5 +262,6 @@ int main(int argc, char** argv) {
   if (what == "all" || what == "matmul") matmuls(out);
   if (what == "all" || what == "conv") convs(out, resnet50(), dtype);
   if (what == "all" || what == "depthwise") convs(out, mobilenet_v2(), dtype);
+  if (what == "all" || what == "pointwise") convs(out, mobilenet_v2_pointwise(), dtype);
   if (json) std::printf("]}\n");
 }
