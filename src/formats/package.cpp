@@ -355,6 +355,7 @@ std::shared_ptr<TracedProgram> read_package(const std::string& path) {
   if (hash_bytes(base + kPrefix, head[0]) != head[1]) r.bad("the header's checksum differs");
   const size_t start = aligned(kPrefix + head[0]);
   auto p = std::make_shared<TracedProgram>();
+  p->drop_pages = [mapping, size] { madvise(mapping.get(), size, MADV_DONTNEED); };  // private, never written
   const size_t n_in = r.count(24);
   for (size_t i = 0; i < n_in; ++i) p->inputs.push_back(read_port(r));
   const size_t n_out = r.count(24);
@@ -397,6 +398,7 @@ std::shared_ptr<TracedProgram> read_package(const std::string& path) {
   }
   if (n_results != n_out) r.bad("the number of results differs");
   if (!r.done()) r.bad("there is more in the header than expected");
+  p->drop_pages();  // reading it all for the checksums made them resident
   return p;
 }
 

@@ -6,10 +6,12 @@
 #include <unordered_set>
 
 #include "ops/op.h"
+#include "run/recording.h"
 
 namespace yuloh {
 namespace {
 constexpr size_t kSharedByContent = 4096;  // bytes
+constexpr size_t kPart = 16 << 20;         // bytes computed at once: the old and the new weights are not all there together
 
 bool has_buffer(const Value& v) { return v.node->materialised(v.index); }
 bool is_op(const Node& n) { return n.kind == Node::Kind::kOp; }
@@ -145,8 +147,25 @@ class Hasher {
 };
 }  // namespace
 
+// Values that depend on data only.
+static std::vector<Ref<Buffer>> compute(const std::vector<Value>& roots, const PlanOptions& options) {
+  ClosedGraph c = close_graph(roots, {}, [](const Node& n) { return !n.materialised(0); });
+  PlanRun run;
+  for (size_t i = 0; i < c.leaves.size(); ++i) {
+    const Value& v = c.leaves[i];
+    const bool scalar = v.node->kind == Node::Kind::kScalar;
+    run.scalars_int.push_back(scalar ? v.node->attrs[0] : 0);
+    run.scalars_double.push_back(scalar ? scalar_as_double(*v.node) : 0);
+    run.inputs.push_back(scalar ? Ref<Buffer>() : v.node->outputs[v.index].buffer);
+    if (!scalar) c.inputs[i].strides = run.inputs.back()->strides;
+  }
+  run_plan(*compile_plan(c.graph, c.inputs, options), &run, {});
+  return std::move(run.outputs);
+}
+
 std::vector<Ref<Buffer>> Constants::resolve(const std::vector<Value>& values, const PlanOptions& options,
-                                            const std::function<void(size_t)>& room) {
+                                            const std::function<void(size_t)>& room,
+                                            const std::function<void()>& done) {
   std::vector<Ref<Buffer>> r(values.size());
   std::vector<size_t> missing;
   std::vector<PlanKey> keys(values.size());
@@ -170,23 +189,19 @@ std::vector<Ref<Buffer>> Constants::resolve(const std::vector<Value>& values, co
   }
   if (missing.empty()) return r;
   room(bytes);
-  std::vector<Value> roots;
-  for (size_t i : missing) roots.push_back(values[i]);
-  ClosedGraph c = close_graph(roots, {}, [](const Node& n) { return !n.materialised(0); });
-  PlanRun run;
-  for (size_t i = 0; i < c.leaves.size(); ++i) {
-    const Value& v = c.leaves[i];
-    const bool scalar = v.node->kind == Node::Kind::kScalar;
-    run.scalars_int.push_back(scalar ? v.node->attrs[0] : 0);
-    run.scalars_double.push_back(scalar ? scalar_as_double(*v.node) : 0);
-    run.inputs.push_back(scalar ? Ref<Buffer>() : v.node->outputs[v.index].buffer);
-    if (!scalar) c.inputs[i].strides = run.inputs.back()->strides;
-  }
-  const auto plan = compile_plan(c.graph, c.inputs, options);
-  run_plan(*plan, &run, {});
-  for (size_t k = 0; k < missing.size(); ++k) {
-    r[missing[k]] = run.outputs[k];
-    map_[keys[missing[k]]] = {run.outputs[k], std::move(from[missing[k]])};
+  for (size_t first = 0; first < missing.size();) {
+    std::vector<Value> roots;
+    size_t part = 0;
+    for (; first + roots.size() < missing.size() && part < kPart; part += bytes_of(roots.back().type()))
+      roots.push_back(values[missing[first + roots.size()]]);
+    const std::vector<Ref<Buffer>> made = compute(roots, options);
+    for (size_t k = 0; k < made.size(); ++k) {
+      const size_t i = missing[first + k];
+      r[i] = made[k];
+      map_[keys[i]] = {made[k], std::move(from[i])};
+    }
+    first += made.size();
+    if (done) done();
   }
   return r;
 }

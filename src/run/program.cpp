@@ -169,7 +169,11 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
 std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::vector<TensorType>& types) {
   ClosedGraph c = close_graph(g.outputs, types, belongs_to_plan);
   auto r = std::make_shared<Ready>();
-  r->bound = constants.resolve(c.leaves, options.plan, [&](size_t bytes) { check_room(bytes, "preparing weights"); });
+  bool computed = false;
+  r->bound = constants.resolve(c.leaves, options.plan, [&](size_t bytes) {
+    computed = true;
+    check_room(bytes, "preparing weights");
+  }, program->drop_pages);
   for (size_t i = 0; i < c.leaves.size(); ++i) {
     const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
     r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
@@ -180,6 +184,7 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
   PlanOptions o = options.plan;
   o.row_major_outputs = true;
   r->plan = compile_plan(c.graph, std::move(c.inputs), o);
+  if (computed && program->drop_pages) program->drop_pages();
   KeptBytes kept;
   r->plan->keeps(&kept);
   r->plan_bytes = kept.bytes() + sizeof(Ready) + c.leaves.size() * 64;

@@ -3,6 +3,7 @@
 // function, a package. Session: runs one on buffers. It records on placeholders once per set of input types, compiles
 // a Plan, keeps it in a cache bounded by bytes, and shares the weights between all shapes, threads and clones.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class Program {
   virtual ~Program() = default;
   std::vector<ProgramPort> inputs, outputs;
   std::vector<std::vector<TensorType>> warm;  // input types that a Session gets ready for when it is made
+  // Called when weights have been folded or packed into new memory: pages that can be read from their file again may go.
+  std::function<void()> drop_pages;
   // Weights are data nodes (make_data) made once: equal for every call. Throws NeedsData where a value of a placeholder
   // must be read to go on (read_value of run/recording.h does). Called from any thread.
   virtual Values record(const Values& inputs) const = 0;

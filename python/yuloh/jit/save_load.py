@@ -174,8 +174,40 @@ def _program(file):
         tensor.name = name
         if tensor.dtype.is_floating_point():
             tensor.stop_gradient = False
-    program, _ = export(lambda values: model.record(list(values.values())), specs, named)
-    return program
+    return _Rerecorded(model, specs, named)
+
+
+class _Rerecorded:
+    """A file's model as a program: recorded anew for every set of sizes, so whatever it does with sizes is right."""
+    _MOST = 16  # sets of sizes that are kept
+
+    def __init__(self, model, specs, named):
+        self._model, self._specs, self._named, self._kept = model, specs, named, {}
+        guess = {name: [3 if axis == 0 and n < 0 else 32 if n < 0 else n for axis, n in enumerate(spec.shape)]
+                 for name, spec in specs.items()}
+        self._first = self._program(guess)
+        self.inputs = [(name, spec.dtype, list(spec.shape), []) for name, spec in specs.items()]
+        self.outputs, self.dims, self.nodes = self._first.outputs, [], self._first.nodes
+
+    def _program(self, shapes):
+        from ..static import InputSpec
+        specs = {name: InputSpec(shapes[name], spec.dtype, name) for name, spec in self._specs.items()}
+        return export(lambda values: self._model.record(list(values.values())), specs, self._named)[0]
+
+    def weights(self):
+        """As ``TracedProgram.weights``."""
+        return self._first.weights()
+
+    def replay(self, inputs, values):
+        """As ``TracedProgram.replay``."""
+        key = tuple(tuple(x.shape) for x in inputs)
+        program = self._kept.get(key)
+        if program is None:
+            program = self._kept[key] = self._program({name: list(s) for name, s in zip(self._specs, key)})
+            while len(self._kept) > self._MOST:
+                self._kept.pop(next(iter(self._kept)))
+        mine = {w[0]: value for w, value in zip(self.weights(), values)}
+        return program.replay(inputs, [mine.get(w[0], w[4]) if w[0] else w[4] for w in program.weights()])
 
 
 def load(path, **configs):
