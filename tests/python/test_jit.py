@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """to_static, save and load: what a saved program must do without Python."""
+import copy
 import pathlib
 import threading
 
@@ -72,6 +73,21 @@ def test_loaded_layer_can_be_trained_further(tmp_path):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
     assert losses[0][2] < losses[0][0]
     np.testing.assert_allclose(loaded.state_dict()["fc.weight"].numpy(), net.fc.weight.numpy(), rtol=1e-5)
+
+
+def test_copies_share_the_program_and_save_again(tmp_path):
+    net, x = nn.Linear(2, 3), paddle.randn([4, 2])
+    paddle.jit.save(net, str(tmp_path / "a"), input_spec=[InputSpec([None, 2])])
+    loaded = paddle.jit.load(str(tmp_path / "a"))
+    twin = copy.deepcopy(loaded)
+    with paddle.no_grad():
+        loaded.state_dict()["bias"].add_(paddle.ones([3]))
+    np.testing.assert_allclose(twin(x).numpy(), net(x).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(loaded(x).numpy(), net(x).numpy() + 1, rtol=1e-6)
+    paddle.jit.save(loaded, str(tmp_path / "b"), input_spec=[InputSpec([None, 2])])
+    np.testing.assert_allclose(paddle.jit.load(str(tmp_path / "b"))(x).numpy(), loaded(x).numpy(), rtol=1e-6)
+    marked = paddle.jit.to_static(nn.Linear(2, 3))
+    assert copy.deepcopy(marked).forward._instance is not marked
 
 
 def test_functions_methods_and_structures(tmp_path):

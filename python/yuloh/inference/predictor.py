@@ -218,6 +218,9 @@ def _model_files(config):
         folder = config.model_dir()
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         programs = [n for n in names if n.endswith((".yuloh", ".onnx", ".json", ".pdmodel")) or n == "__model__"]
+        own = [n for n in programs if n.endswith(".yuloh")]
+        if own and {os.path.splitext(n)[0] for n in programs} == {os.path.splitext(own[0])[0]}:
+            programs = own  # jit.save writes the same program in several formats
         if len(programs) != 1:
             raise ValueError(f"Config: expected one model in the folder {folder!r}, found {programs}. Hint: name the program "
                              "and params files.")
@@ -251,9 +254,11 @@ def _load(config):
         return _core.load_program(paths[0], params), "", ""
 
 
-def _n_ops(program):
-    nodes = getattr(program, "nodes", None)
-    return None if nodes is None else sum(n["kind"] == "op" for n in nodes)
+def _op_types(program, path, params):
+    """Names of its ops; of a file's own operators where the program is not one of ours."""
+    if hasattr(program, "nodes"):
+        return [n["op"] for n in program.nodes if n["kind"] == "op"]
+    return _core.FileModel(path, params).op_types if path else None
 
 
 def create_predictor(config):
@@ -263,11 +268,12 @@ def create_predictor(config):
     if not isinstance(config, Config):
         raise TypeError(f"create_predictor: expected a Config, got {type(config).__name__}.")
     program, path, params = _load(config)
-    if config.tensorrt_precision_mode() == PrecisionType.Int8 and not _is_quantised(program, path, params):
+    if config.tensorrt_precision_mode() == PrecisionType.Int8 and not _is_quantised(_op_types(program, path, params)):
         raise NotImplementedError(f"create_predictor: {_HOW_TO_QUANTISE}")
     if config._threads:
         _core.set_num_threads(config._threads)
-    session = _core.Session(program, **config._session_options(_n_ops(program)))
+    types = _op_types(program, path, params) if config.tensorrt_engine_enabled() else None
+    session = _core.Session(program, **config._session_options(types and len(types)))
     for shapes in config._warm_shapes():
         session.warm_up(_types_for(program, shapes))
     if not config._warm_shapes() and not getattr(program, "warm", None):
@@ -286,11 +292,8 @@ def _warm_one_row(session, program):
         pass
 
 
-def _is_quantised(program, path, params):
-    names = [n.get("op", "") for n in getattr(program, "nodes", ())]
-    if not names and path:
-        names = _core.FileModel(path, params).op_types
-    return any("quant" in n.lower() or n.startswith("QLinear") for n in names)
+def _is_quantised(types):
+    return any("quant" in name.lower() or name.startswith("QLinear") for name in types or ())
 
 
 class PredictorPool:

@@ -17,7 +17,7 @@ class TranslatedLayer(Layer):
 
     def __init__(self, programs):
         super().__init__()
-        object.__setattr__(self, "_programs", programs)
+        object.__setattr__(self, "_programs", _Programs(programs))
         object.__setattr__(self, "_values", {})
         shared = {}
         for method, program in programs.items():
@@ -91,6 +91,13 @@ def _statistics(program):
     nodes = program.nodes
     return {nodes[at]["number"] for node in nodes if node.get("op") == "batch_norm_infer"
             for at, _ in node["inputs"][1:3] if nodes[at]["kind"] == "weight"}
+
+
+class _Programs(dict):
+    """Programs never change, so copies of a layer share them."""
+
+    def __deepcopy__(self, memo):
+        return self
 
 
 class _Method:
