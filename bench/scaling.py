@@ -115,7 +115,8 @@ def main():
         call = json.loads(args.child)
         return print(json.dumps(point(**call) if "depth" in call else peaks(**call)))
     kept = pathlib.Path(args.json) if args.json else None
-    found = json.loads(kept.read_text())["points"] if args.resume and kept and kept.exists() else {}
+    earlier = json.loads(kept.read_text()) if args.resume and kept and kept.exists() else {"points": {}, "peaks": {}}
+    found = earlier["points"]
 
     def measured(depth, batch):
         out = {}
@@ -127,7 +128,7 @@ def main():
             out[t] = found[key]
         return out
 
-    machine = {t: child(args, {"threads": t}) for t in args.threads}
+    machine = {t: earlier["peaks"].get(str(t)) or child(args, {"threads": t}) for t in args.threads}
     roof = {t: p["fp32"] if args.precision == "fp32" else p.get("bf16", p["fp32"]) for t, p in machine.items()}
     head = [*(f"ms, {t} thread{'s' if t > 1 else ''}" for t in args.threads),
             *(["gain of threads"] if len(args.threads) > 1 else []),
@@ -142,7 +143,7 @@ def main():
         r = measured(d, 64)
         base = base or r[args.threads[-1]]["step_s"] / 64
         depths.append(row_of(f"ResNet-{d}", r, args.threads, 64, roof, base))
-    from_peaks = "; ".join(f"{t} threads: {p['fp32'] / 1e9:.0f}" + (f" (bf16 {p['bf16'] / 1e9:.0f})" if "bf16" in p else "")
+    from_peaks = "; ".join(f"{t} thread{'s' if t > 1 else ''}: {p['fp32'] / 1e9:.0f}" + (f" (bf16 {p['bf16'] / 1e9:.0f})" if "bf16" in p else "")
                            for t, p in machine.items())
     text = (f"## How the cost grows\n`python bench/scaling.py`: training steps (Adam, {args.precision}, 3 x 32 x 32), medians, each "
             f"point a process of its own. Measured multiply-add peaks in GFLOP/s, {from_peaks}. Columns from `images/s` on are for "
