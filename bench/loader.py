@@ -115,6 +115,11 @@ def _same(batch):
     return batch
 
 
+def endless(loader):
+    while True:
+        yield from loader
+
+
 def child(framework):
     """Answers requests, one JSON line each, until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
@@ -130,7 +135,7 @@ def child(framework):
                 import importlib
 
                 loader = paddle_loader(importlib.import_module(framework), *key[:2], ask["data"], key[2])
-            feeds[key] = itertools.chain.from_iterable(iter(loader) for _ in itertools.count())
+            feeds[key] = endless(loader)
         feed, size = feeds[key], BATCH[key[0]]
         for _ in range(ask["skip"]):
             images, labels = next(feed)
@@ -150,7 +155,7 @@ class Contender:
     def __init__(self, name, environment):
         from yuloh.bench.environments import scrubbed
 
-        self.name, self.framework, self.crashes = name, environment.framework, 0
+        self.name, self.framework = name, environment.framework
         self.command = [environment.python, __file__, "--child", self.framework]
         self.env = scrubbed("yuloh", 0, {}, own=self.framework == "yuloh")  # thread counts: each at its default
         self.process = self.start()
@@ -162,18 +167,17 @@ class Contender:
         )
 
     def rate(self, **ask):
-        """images/s of one window. PaddlePaddle's workers sometimes die of a segmentation fault: then once more."""
-        while True:
+        """images/s of one window, None where the process dies three times (PaddlePaddle's workers do at times, of a
+        segmentation fault)."""
+        for _ in range(3):
             self.process.stdin.write(json.dumps(ask) + "\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
             if answer:
                 return json.loads(answer)["rate"]
             self.close()
-            self.crashes += 1
-            if self.crashes > 20:
-                raise SystemExit(f"loader: {self.name} ends again and again, see its message above")
             self.process = self.start()
+        return None
 
     def close(self):
         self.process.stdin.close()
@@ -232,6 +236,7 @@ def main():
     parser.add_argument("--workers", default="0,2")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a window")
+    parser.add_argument("--rest", type=float, default=0, help="seconds of sleep before every round (shared machines)")
     parser.add_argument("--data", type=pathlib.Path, help="folder for the synthetic data; kept")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--child", metavar="FRAMEWORK", help=argparse.SUPPRESS)
@@ -258,12 +263,18 @@ def run(args, data):
             arms = [(c, way) for c in live for way in WAYS[c.framework][workload]]
             rates = {arm: [] for arm in arms}
             for number, order in enumerate(statistics.orders(len(arms), args.rounds, 0)):
+                time.sleep(args.rest)
                 for i in order:
                     c, way = arms[i]
-                    rates[arms[i]].append(
-                        c.rate(workload=workload, way=way, workers=workers, data=data, seconds=args.seconds,
-                               least=4, skip=12 if number == 0 else 6)
-                    )
+                    if None not in rates[arms[i]]:
+                        rates[arms[i]].append(
+                            c.rate(workload=workload, way=way, workers=workers, data=data, seconds=args.seconds,
+                                   least=4, skip=8 if number == 0 else 4)
+                        )
+            for arm in [a for a in arms if None in rates[a]]:
+                print(f"{workload:8} {workers:7}  {arm[0].name + ' ' + arm[1]:20} its process died three times")
+                arms.remove(arm)
+                del rates[arm]
             # A round holds every arm twice (forwards and backwards): their geometric mean is its figure.
             log = {arm: np.log(r).reshape(-1, 2).mean(axis=1) for arm, r in rates.items()}
             for arm in arms:
