@@ -4,9 +4,12 @@
     python bench/loader.py --with paddle=PYTHON --with torch=PYTHON [--json loader.json]
     python bench/loader.py --workload jpeg --workers 0,2 --rounds 6        Yuloh alone
 
-Workloads: `cifar` (a synthetic archive in CIFAR-100's official format, ToTensor + Normalize) and `jpeg` (a synthetic
-folder of photographs' size, decode + RandomResizedCrop 224 + flip + ToTensor + Normalize). A window is steady state:
-epochs back to back, workers kept, the first batches off the clock. Every framework runs in each of its usual ways
+Workloads: `cifar` (a synthetic archive in CIFAR-100's official format, ToTensor + Normalize) and `jpeg` (a
+synthetic
+folder of photographs' size, decode + RandomResizedCrop 224 + flip + ToTensor + Normalize). A window is
+steady state:
+epochs back to back, workers kept, the first batches off the clock. Every framework runs in each of its
+usual ways
 (`WAYS`) and counts with its best median. PyTorch needs torchvision in its environment.
 """
 
@@ -18,6 +21,7 @@ import json
 import os
 import pathlib
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -25,6 +29,7 @@ import tempfile
 import time
 
 BATCH = {"cifar": 64, "jpeg": 32}
+LIMIT = 30  # seconds for a window with its start; a contender that takes longer hangs
 MEAN, STD = [0.5071, 0.4865, 0.4409], [0.2673, 0.2564, 0.2762]
 #: framework -> workload -> ways of writing the same loader
 WAYS = {
@@ -53,7 +58,11 @@ def paddle_loader(paddle, workload, way, data, workers):
         steps = [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), *tail]
         dataset = paddle.vision.datasets.DatasetFolder(data["jpeg"], transform=T.Compose(steps))
     return paddle.io.DataLoader(
-        dataset, batch_size=BATCH[workload], shuffle=True, drop_last=True, num_workers=workers,
+        dataset,
+        batch_size=BATCH[workload],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
         persistent_workers=workers > 0,
     )
 
@@ -84,8 +93,13 @@ def torch_loader(workload, way, data, workers):
         tail = tail[1:] if way == "tensor" else tail
         dataset = torchvision.datasets.ImageFolder(data["jpeg"], transform=v2.Compose(steps + tail), **loader)
     return torch.utils.data.DataLoader(
-        dataset, batch_size=BATCH[workload], shuffle=True, drop_last=True, num_workers=workers,
-        persistent_workers=workers > 0, **rest,
+        dataset,
+        batch_size=BATCH[workload],
+        shuffle=True,
+        drop_last=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        **rest,
     )
 
 
@@ -157,22 +171,30 @@ class Contender:
 
         self.name, self.framework = name, environment.framework
         self.command = [environment.python, __file__, "--child", self.framework]
-        self.env = scrubbed("yuloh", 0, {}, own=self.framework == "yuloh")  # thread counts: each at its default
+        self.env = scrubbed(
+            "yuloh", 0, {}, own=self.framework == "yuloh"
+        )  # thread counts: each at its default
         self.process = self.start()
 
     def start(self):
         return subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env, text=True,
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self.env,
+            text=True,
             start_new_session=True,
         )
 
     def rate(self, **ask):
-        """images/s of one window, None where the process dies three times (PaddlePaddle's workers do at times, of a
-        segmentation fault)."""
+        """images/s of one window, None where the process dies or hangs three times (PaddlePaddle's does at
+        times, of
+        a segmentation fault in its workers)."""
         for _ in range(3):
             self.process.stdin.write(json.dumps(ask) + "\n")
             self.process.stdin.flush()
-            answer = self.process.stdout.readline()
+            answered = select.select([self.process.stdout], [], [], LIMIT)[0]
+            answer = self.process.stdout.readline() if answered else ""
             if answer:
                 return json.loads(answer)["rate"]
             self.close()
@@ -209,7 +231,9 @@ def make_data(folder, n_cifar, n_jpeg):
             made = datasets.Cifar100(str(archive), mode=mode)
             pixels, labels = zip(*made.data)
             member.write_bytes(pickle.dumps({"data": np.stack(pixels), "fine_labels": list(labels)}))
-    (folder / "cifar-100-python" / "meta").write_bytes(pickle.dumps({"fine_label_names": [str(i) for i in range(100)]}))
+    (folder / "cifar-100-python" / "meta").write_bytes(
+        pickle.dumps({"fine_label_names": [str(i) for i in range(100)]})
+    )
     sizes = [(500, 375), (375, 500), (500, 333), (500, 375), (640, 480), (333, 500), (500, 400), (400, 300)]
     rng = np.random.default_rng(0)
     for i in range(n_jpeg):
@@ -219,7 +243,11 @@ def make_data(folder, n_cifar, n_jpeg):
         path.parent.mkdir(parents=True, exist_ok=True)
         width, height = sizes[i % len(sizes)]
         image = np.zeros((height, width, 3), np.float32)
-        for cells, strength in ((4, 60), (16, 30), (64, 20)):  # structure at several scales, as photographs have
+        for cells, strength in (
+            (4, 60),
+            (16, 30),
+            (64, 20),
+        ):  # structure at several scales, as photographs have
             coarse = Image.fromarray(rng.integers(0, 256, (cells, cells, 3), dtype=np.uint8))
             image += (np.asarray(coarse.resize((width, height), 3), np.float32) - 128) * (strength / 60)
         image += rng.normal(0, 9, image.shape) + 128
@@ -236,13 +264,16 @@ def main():
     parser.add_argument("--workers", default="0,2")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a window")
-    parser.add_argument("--rest", type=float, default=0, help="seconds of sleep before every round (shared machines)")
+    parser.add_argument(
+        "--rest", type=float, default=0, help="seconds of sleep before every round (shared machines)"
+    )
     parser.add_argument("--data", type=pathlib.Path, help="folder for the synthetic data; kept")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--child", metavar="FRAMEWORK", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         return child(args.child)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are ended, too
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.data or pathlib.Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -257,9 +288,13 @@ def run(args, data):
     chosen = [contenders.parse(w) for w in ["yuloh", *args.others]]
     live = [Contender(c.name, environments.prepare(c)) for c in chosen]
     records = []
-    print(f"{'workload':8} {'workers':>7}  {'contender':20} {'images/s':>10} {'quartiles':>19}  Yuloh is ... times as fast")
+    print(
+        f"{'workload':8} {'workers':>7}  {'contender':20} {'images/s':>10} {'quartiles':>19}  Yuloh is ... times as fast"
+    )
     try:
-        for workload, workers in itertools.product(args.workload.split(","), map(int, args.workers.split(","))):
+        for workload, workers in itertools.product(
+            args.workload.split(","), map(int, args.workers.split(","))
+        ):
             arms = [(c, way) for c in live for way in WAYS[c.framework][workload]]
             rates = {arm: [] for arm in arms}
             for number, order in enumerate(statistics.orders(len(arms), args.rounds, 0)):
@@ -268,27 +303,45 @@ def run(args, data):
                     c, way = arms[i]
                     if None not in rates[arms[i]]:
                         rates[arms[i]].append(
-                            c.rate(workload=workload, way=way, workers=workers, data=data, seconds=args.seconds,
-                                   least=4, skip=8 if number == 0 else 4)
+                            c.rate(
+                                workload=workload,
+                                way=way,
+                                workers=workers,
+                                data=data,
+                                seconds=args.seconds,
+                                least=4,
+                                skip=8 if number == 0 else 4,
+                            )
                         )
             for arm in [a for a in arms if None in rates[a]]:
-                print(f"{workload:8} {workers:7}  {arm[0].name + ' ' + arm[1]:20} its process died three times")
+                print(
+                    f"{workload:8} {workers:7}  {arm[0].name + ' ' + arm[1]:20} its process died or hung three times"
+                )
                 arms.remove(arm)
                 del rates[arm]
             # A round holds every arm twice (forwards and backwards): their geometric mean is its figure.
             log = {arm: np.log(r).reshape(-1, 2).mean(axis=1) for arm, r in rates.items()}
             for arm in arms:
                 s = statistics.summary(rates[arm])
-                record = {"workload": workload, "workers": workers, "contender": arm[0].name, "way": arm[1],
-                          "images_per_s": s, "windows": rates[arm]}
+                record = {
+                    "workload": workload,
+                    "workers": workers,
+                    "contender": arm[0].name,
+                    "way": arm[1],
+                    "images_per_s": s,
+                    "windows": rates[arm],
+                }
                 text = ""
                 if arm[0] is not live[0]:
                     centre, low, high = statistics.interval(log[arms[0]] - log[arm], 0.05)
                     record["ratio"] = ratio = [float(np.exp(v)) for v in (centre, low, high)]
                     text = "{:.2f} ({:.2f} to {:.2f})".format(*ratio)
                 records.append(record)
-                print(f"{workload:8} {workers:7}  {arm[0].name + ' ' + arm[1]:20} {s['median']:10,.0f} "
-                      f"{s['q1']:9,.0f}-{s['q3']:9,.0f}  {text}", flush=True)
+                print(
+                    f"{workload:8} {workers:7}  {arm[0].name + ' ' + arm[1]:20} {s['median']:10,.0f} "
+                    f"{s['q1']:9,.0f}-{s['q3']:9,.0f}  {text}",
+                    flush=True,
+                )
     finally:
         for c in live:
             c.close()

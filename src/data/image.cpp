@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Crop, flip and resampling of the loader's images. The resampling is the scheme that Pillow documents and uses for
-// 8-bit images: a separable filter stretched by the shrinking factor, weights rounded to 22-bit fractions, a horizontal
-// and a vertical pass, each rounded to 8 bits. Integer sums have no order, so SIMD changes no bit.
+// Crop, flip and resampling of the loader's images. The resampling is the scheme that Pillow documents and
+// uses for 8-bit images: a separable filter stretched by the shrinking factor, weights rounded to 22-bit
+// fractions, a horizontal and a vertical pass, each rounded to 8 bits. Integer sums have no order, so SIMD
+// changes no bit.
 #include "data/image.h"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ double weight_of(Filter filter, double x) {
 struct Weights {
   int taps = 0;
   std::vector<int> first, count, value;
-  std::vector<int> start, wide;  // each weight four times, in groups of kGroup taps: what `across` multiplies with
+  std::vector<int> start,
+      wide;  // each weight four times, in groups of kGroup taps: what `across` multiplies with
 };
 constexpr int kGroup = 4;
 
@@ -51,20 +53,25 @@ void make_weights(int in, int out, Filter filter, Weights* w) {
     for (int i = 0; i < count; ++i) sum += k[i] = weight_of(filter, (i + first - centre + 0.5) * shrink);
     for (int i = 0; i < count; ++i) {
       const double v = sum != 0 ? k[i] / sum : k[i];
-      w->value[static_cast<size_t>(o) * w->taps + i] = static_cast<int>((v < 0 ? -0.5 : 0.5) + v * (1 << kBits));
+      w->value[static_cast<size_t>(o) * w->taps + i] =
+          static_cast<int>((v < 0 ? -0.5 : 0.5) + v * (1 << kBits));
     }
     w->first[o] = first, w->count[o] = count;
   }
 }
 
-int groups_of(const Weights& w) { return (*std::max_element(w.count.begin(), w.count.end()) + kGroup - 1) / kGroup; }
+int groups_of(const Weights& w) {
+  return (*std::max_element(w.count.begin(), w.count.end()) + kGroup - 1) / kGroup;
+}
 void widen(int in, Weights* w) {
   const int groups = groups_of(*w), span = groups * kGroup, out = static_cast<int>(w->first.size());
   w->start.resize(out), w->wide.assign(static_cast<size_t>(out) * span * 4, 0);
   for (int o = 0; o < out; ++o) {
-    w->start[o] = std::min(w->first[o], std::max(0, in - span));  // so that no group reaches far beyond the row
+    w->start[o] =
+        std::min(w->first[o], std::max(0, in - span));  // so that no group reaches far beyond the row
     int* k = w->wide.data() + (static_cast<size_t>(o) * span + w->first[o] - w->start[o]) * 4;
-    for (int i = 0; i < w->count[o]; ++i) std::fill_n(k + i * 4, 4, w->value[static_cast<size_t>(o) * w->taps + i]);
+    for (int i = 0; i < w->count[o]; ++i)
+      std::fill_n(k + i * 4, 4, w->value[static_cast<size_t>(o) * w->taps + i]);
   }
 }
 
@@ -79,9 +86,9 @@ YULOH_INLINE uint8_t rounded(int sum) {
   return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-// Across: out[o] = sum of in[first + i] * value[i] in every row, kGroup taps of four channels at once. Vectors read up to
-// 12 bytes beyond a row's last pixel (the next row's, or the slack) and weigh them with 0. Intrinsics, because g++ 12
-// widens bytes one by one.
+// Across: out[o] = sum of in[first + i] * value[i] in every row, kGroup taps of four channels at once.
+// Vectors read up to 12 bytes beyond a row's last pixel (the next row's, or the slack) and weigh them with 0.
+// Intrinsics, because g++ 12 widens bytes one by one.
 void across_plain(const PassArgs& a) {
   for (int y = 0; y < a.out->height; ++y)
     for (int o = 0; o < a.out->width; ++o) {
@@ -112,7 +119,8 @@ YULOH_TARGET_AVX512 void across_avx512(const PassArgs& a) {
       const uint8_t* p = in + a.w->start[o] * 4;
       __m512i sum = _mm512_setzero_si512();
       for (int g = 0; g < groups; ++g, k += 16) {
-        const __m512i pixels = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + g * 16)));
+        const __m512i pixels =
+            _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + g * 16)));
         sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(pixels, _mm512_loadu_si512(k)));
       }
       const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
@@ -131,8 +139,10 @@ YULOH_TARGET_AVX2 void across_avx2(const PassArgs& a) {
       const uint8_t* p = in + a.w->start[o] * 4;
       __m256i sum = _mm256_setzero_si256();
       for (int g = 0; g < 2 * groups; ++g, k += 8) {
-        const __m256i pixels = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + g * 8)));
-        sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(pixels, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k))));
+        const __m256i pixels =
+            _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + g * 8)));
+        sum = _mm256_add_epi32(
+            sum, _mm256_mullo_epi32(pixels, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k))));
       }
       put(_mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)), out + o * 4);
     }
@@ -149,7 +159,8 @@ void across(const PassArgs& a) {
 }
 
 template <class E>
-YULOH_INLINE void down_body(const PassArgs& a) {  // every column likewise; a strip of columns keeps its sums in registers
+YULOH_INLINE void down_body(
+    const PassArgs& a) {  // every column likewise; a strip of columns keeps its sums in registers
   constexpr int kStrip = 64;
   const int bytes = a.out->width * 4;
   for (int o = 0; o < a.out->height; ++o) {
@@ -197,7 +208,8 @@ void crop(const Image& in, const Rect& r, Image* out) {
   }
 }
 
-void resize(const Image& in, int width, int height, Filter filter, bool down_first, Image* scratch, Image* out) {
+void resize(const Image& in, int width, int height, Filter filter, bool down_first, Image* scratch,
+            Image* out) {
   thread_local Weights weights;
   const bool wide = width != in.width, tall = height != in.height;
   if (!wide && !tall) return crop(in, {0, 0, height, width}, out);
@@ -227,7 +239,8 @@ void flip(Image* image, bool horizontal, bool vertical) {
   if (!horizontal) return;
   for (int y = 0; y < image->height; ++y) {
     uint8_t* p = image->row(y);
-    for (int a = 0, b = image->width - 1; a < b; ++a, --b) std::swap_ranges(p + a * 4, p + a * 4 + 4, p + b * 4);
+    for (int a = 0, b = image->width - 1; a < b; ++a, --b)
+      std::swap_ranges(p + a * 4, p + a * 4 + 4, p + b * 4);
   }
 }
 

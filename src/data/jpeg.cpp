@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libjpeg-turbo behind a table of function pointers. Its errors leave by longjmp, so the functions that call it hold
-// nothing with a destructor.
+// libjpeg-turbo behind a table of function pointers. Its errors leave by longjmp, so the functions that call
+// it hold nothing with a destructor.
 #include "data/jpeg.h"
 
 #include <fcntl.h>
@@ -41,10 +41,12 @@ JpegSize jpeg_size(const uint8_t* p, size_t n) {
     if (marker >= 0xc0 && marker <= 0xc2) {
       const int bits = p[at + 4], height = p[at + 5] << 8 | p[at + 6], width = p[at + 7] << 8 | p[at + 8];
       const int channels = p[at + 9];
-      if (bits != 8 || (channels != 1 && channels != 3) || static_cast<int64_t>(width) * height > (80 << 20)) return {};
+      if (bits != 8 || (channels != 1 && channels != 3) || static_cast<int64_t>(width) * height > (80 << 20))
+        return {};
       return height > 0 && width > 0 ? JpegSize{width, height} : JpegSize{};
     }
-    const bool other_frame = marker >= 0xc3 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+    const bool other_frame =
+        marker >= 0xc3 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
     if (other_frame || marker == 0xda || marker == 0xd9) return {};
     at += 2 + (static_cast<size_t>(p[at + 2]) << 8 | p[at + 3]);
   }
@@ -117,7 +119,8 @@ struct Decoder {
     if (made) return true;
     std::memset(&c, 0, sizeof c);
     c.err = g_library.std_error(&errors.base);
-    errors.base.error_exit = leave, errors.base.output_message = keep_quiet, errors.base.emit_message = count_warnings;
+    errors.base.error_exit = leave, errors.base.output_message = keep_quiet,
+    errors.base.emit_message = count_warnings;
     if (setjmp(errors.back)) return false;  // another version of the library, or no memory
     g_library.create(&c, JPEG_LIB_VERSION, sizeof c);
     return made = true;
@@ -133,7 +136,8 @@ bool find(void* handle, const char* name, F* f) {
   return *f != nullptr;
 }
 
-// Rows [top, bottom) of the columns around `want`, written to `out`, which is `*width` wide from column `*left` on.
+// Rows [top, bottom) of the columns around `want`, written to `out`, which is `*width` wide from column
+// `*left` on.
 bool read_rows(Decoder* d, const uint8_t* bytes, size_t count, const Rect& want, Image* out, int* left) {
   jpeg_decompress_struct& c = d->c;
   if (setjmp(d->errors.back)) {
@@ -143,7 +147,8 @@ bool read_rows(Decoder* d, const uint8_t* bytes, size_t count, const Rect& want,
   d->errors.base.num_warnings = 0;
   g_library.mem_src(&c, const_cast<unsigned char*>(bytes), count);
   g_library.read_header(&c, TRUE);
-  const bool colours = c.jpeg_color_space == JCS_GRAYSCALE || c.jpeg_color_space == JCS_YCbCr || c.jpeg_color_space == JCS_RGB;
+  const bool colours =
+      c.jpeg_color_space == JCS_GRAYSCALE || c.jpeg_color_space == JCS_YCbCr || c.jpeg_color_space == JCS_RGB;
   const int w = static_cast<int>(c.image_width), h = static_cast<int>(c.image_height);
   if (!colours || want.top < 0 || want.left < 0 || want.top + want.height > h || want.left + want.width > w) {
     g_library.abort(&c);
@@ -151,10 +156,11 @@ bool read_rows(Decoder* d, const uint8_t* bytes, size_t count, const Rect& want,
   }
   c.out_color_space = JCS_EXT_RGBX;
   g_library.start(&c);
-  // The decoder starts at a block's edge, where it smooths colours as at the image's edge: two more columns and rows
-  // keep that away from what is wanted.
+  // The decoder starts at a block's edge, where it smooths colours as at the image's edge: two more columns
+  // and rows keep that away from what is wanted.
   JDIMENSION x = static_cast<JDIMENSION>(want.left > 2 ? want.left - 2 : 0);
-  JDIMENSION span = static_cast<JDIMENSION>((want.left + want.width + 2 < w ? want.left + want.width + 2 : w)) - x;
+  JDIMENSION span =
+      static_cast<JDIMENSION>((want.left + want.width + 2 < w ? want.left + want.width + 2 : w)) - x;
   if (span < c.output_width) g_library.crop(&c, &x, &span);
   *left = static_cast<int>(x);
   const JDIMENSION top = static_cast<JDIMENSION>(want.top > 2 ? want.top - 2 : 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of the loader. Samples of the oldest batch go first, whichever thread is free takes the next one; where a
-// sample lands depends on its position only, so results do not depend on timing or thread count.
+// The threads of the loader. Samples of the oldest batch go first, whichever thread is free takes the next
+// one; where a sample lands depends on its position only, so results do not depend on timing or thread count.
 #include "data/loader.h"
 
 #include <chrono>
@@ -20,7 +20,8 @@ struct Loader::Room {
   }
 };
 
-Loader::Loader(Source source, std::vector<float> table, int threads) : source_(source), table_(std::move(table)) {
+Loader::Loader(Source source, std::vector<float> table, int threads)
+    : source_(source), table_(std::move(table)) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 Loader::~Loader() { stop(); }
@@ -79,7 +80,8 @@ void Loader::submit(std::shared_ptr<Batch> batch) {
   if (threads_.empty()) {
     const int64_t n = num_threads();
     const double bytes = static_cast<double>(batch->size()) * batch->height * batch->width * source_.channels;
-    parallel_for(n, [&](int64_t) { drain(*batch); }, bytes * (source_.images ? 3e-10 : 5e-9));
+    parallel_for(
+        n, [&](int64_t) { drain(*batch); }, bytes * (source_.images ? 3e-10 : 5e-9));
     return;
   }
   {
@@ -92,7 +94,8 @@ void Loader::submit(std::shared_ptr<Batch> batch) {
 bool Loader::wait(Batch& batch, double seconds) {
   if (batch.done >= batch.size()) return true;
   std::unique_lock lock(mutex_);
-  return done_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return batch.done >= batch.size(); });
+  return done_.wait_for(lock, std::chrono::duration<double>(seconds),
+                        [&] { return batch.done >= batch.size(); });
 }
 
 bool Loader::sample(Batch& batch, int64_t i, Room& room) {
@@ -117,8 +120,8 @@ bool Loader::sample(Batch& batch, int64_t i, Room& room) {
   int first = 0;
   if (batch.moves_each > 0) {
     const Move& m = batch.moves[i * batch.moves_each];
-    const bool inside = m.kind == MoveKind::kCrop && m.a >= 0 && m.b >= 0 && m.c > 0 && m.d > 0 && m.a + m.c <= size.height &&
-                        m.b + m.d <= size.width;
+    const bool inside = m.kind == MoveKind::kCrop && m.a >= 0 && m.b >= 0 && m.c > 0 && m.d > 0 &&
+                        m.a + m.c <= size.height && m.b + m.d <= size.width;
     if (inside) want = {m.a, m.b, m.c, m.d}, first = 1;  // only that part is decoded
   }
   return decode_jpeg(room.bytes.data(), count, want, &room.image) && finish(batch, i, room, first);
@@ -133,8 +136,11 @@ bool Loader::finish(Batch& batch, int64_t i, Room& room, int first_move) {
     if (move.kind != MoveKind::kCrop && move.kind != MoveKind::kResize) continue;
     if (mirror || turn) flip(&room.image, mirror, turn);
     mirror = turn = false;
-    if (move.kind == MoveKind::kCrop) crop(room.image, {move.a, move.b, move.c, move.d}, &room.other);
-    else resize(room.image, move.b, move.a, static_cast<Filter>(move.c), move.d != 0, &room.scratch, &room.other);
+    if (move.kind == MoveKind::kCrop)
+      crop(room.image, {move.a, move.b, move.c, move.d}, &room.other);
+    else
+      resize(room.image, move.b, move.a, static_cast<Filter>(move.c), move.d != 0, &room.scratch,
+             &room.other);
     std::swap(room.image, room.other);
   }
   const Image& image = room.image;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches made by threads: read, decode, move (image.h), look values up, write into one buffer [N, C, H, W]. Python keeps
-// what is policy: which samples, which random draws, what to do with a file that this room cannot read.
+// Batches made by threads: read, decode, move (image.h), look values up, write into one buffer [N, C, H, W].
+// Python keeps what is policy: which samples, which random draws, what to do with a file that this room
+// cannot read.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -17,7 +18,8 @@
 namespace yuloh::data {
 
 enum class MoveKind : int32_t { kStay, kCrop, kResize, kMirror, kTurnOver };
-// One drawn step of one sample. Crop: top, left, height, width (may reach outside: zeros); resize: height, width, filter, down first.
+// One drawn step of one sample. Crop: top, left, height, width (may reach outside: zeros); resize: height,
+// width, filter, down first.
 struct Move {
   MoveKind kind;
   int32_t a, b, c, d;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The binding of the data path: src/data behind one class, fed by python/yuloh/io/native.py, and the copies that the Python
-// path makes often (collating into a tensor's own memory, an image's values).
+// The binding of the data path: src/data behind one class, fed by python/yuloh/io/native.py, and the copies
+// that the Python path makes often (collating into a tensor's own memory, an image's values).
+#include "data/loader.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -10,7 +12,6 @@
 #include <cstring>
 
 #include "data/jpeg.h"
-#include "data/loader.h"
 #include "py/py_tensor.h"
 
 namespace nb = nanobind;
@@ -29,8 +30,8 @@ struct Ticket {
   TensorType type;
 };
 
-// Keeps the arrays that the threads read alive until the threads have ended. A forked child has none of the threads: it
-// may neither join nor wait for them.
+// Keeps the arrays that the threads read alive until the threads have ended. A forked child has none of the
+// threads: it may neither join nor wait for them.
 class PyLoader {
  public:
   PyLoader(nb::object images, nb::object table, int threads) : keep_(images), pid_(getpid()) {
@@ -38,14 +39,15 @@ class PyLoader {
     if (!images.is_none()) {
       const auto a = nb::cast<Bytes>(images);
       if (a.ndim() != 4) value_error("BatchLoader: images have ", a.ndim(), " axes; expected [N, C, H, W].");
-      source = {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int>(a.shape(1)), static_cast<int>(a.shape(2)),
-                static_cast<int>(a.shape(3))};
+      source = {a.data(), static_cast<int64_t>(a.shape(0)), static_cast<int>(a.shape(1)),
+                static_cast<int>(a.shape(2)), static_cast<int>(a.shape(3))};
     }
     std::vector<float> values;
     if (!table.is_none()) {
       const auto t = nb::cast<Floats>(table);
       if (t.shape(0) != static_cast<size_t>(source.channels) || t.shape(1) != 256)
-        value_error("BatchLoader: table has shape [", t.shape(0), ", ", t.shape(1), "]; expected [", source.channels, ", 256].");
+        value_error("BatchLoader: table has shape [", t.shape(0), ", ", t.shape(1), "]; expected [",
+                    source.channels, ", 256].");
       values.assign(t.data(), t.data() + t.size());
     }
     loader_ = std::make_unique<data::Loader>(source, std::move(values), threads);
@@ -81,7 +83,8 @@ class PyLoader {
         const bool crop = kind == data::MoveKind::kCrop, resize = kind == data::MoveKind::kResize;
         if (p[0] < 0 || p[0] > 4 || (crop && (p[3] <= 0 || p[4] <= 0)) ||
             (resize && (p[1] <= 0 || p[2] <= 0 || p[3] < 2 || p[3] > 3)))
-          value_error("BatchLoader: move ", p[0], " (", p[1], ", ", p[2], ", ", p[3], ", ", p[4], ") is none.");
+          value_error("BatchLoader: move ", p[0], " (", p[1], ", ", p[2], ", ", p[3], ", ", p[4],
+                      ") is none.");
         b->moves.push_back({kind, p[1], p[2], p[3], p[4]});
       }
     }
@@ -89,7 +92,8 @@ class PyLoader {
       value_error("BatchLoader: without moves the size stays.");
     TensorType t;
     t.dtype = loader_->dtype();
-    for (int64_t e : {static_cast<int64_t>(n), static_cast<int64_t>(s.channels), static_cast<int64_t>(height), static_cast<int64_t>(width)})
+    for (int64_t e : {static_cast<int64_t>(n), static_cast<int64_t>(s.channels), static_cast<int64_t>(height),
+                      static_cast<int64_t>(width)})
       t.shape.push_back(e);
     b->out = allocate_buffer(t);
     {
@@ -117,10 +121,11 @@ class PyLoader {
 
   bool give(Ticket& t, int64_t i, const Bytes& pixels) {
     const int64_t channels = pixels.ndim() == 3 ? pixels.shape(2) : 1;
-    if (i < 0 || i >= t.batch->size() || pixels.ndim() < 2 || pixels.ndim() > 3 || (channels != 1 && channels != 3))
+    if (i < 0 || i >= t.batch->size() || pixels.ndim() < 2 || pixels.ndim() > 3 ||
+        (channels != 1 && channels != 3))
       value_error("BatchLoader: pixels must have shape [H, W] or [H, W, 3].");
-    loader_->give(*t.batch, i, pixels.data(), static_cast<int>(pixels.shape(0)), static_cast<int>(pixels.shape(1)),
-                  static_cast<int>(channels));
+    loader_->give(*t.batch, i, pixels.data(), static_cast<int>(pixels.shape(0)),
+                  static_cast<int>(pixels.shape(1)), static_cast<int>(channels));
     return !t.batch->failed[i];
   }
 
@@ -133,7 +138,8 @@ class PyLoader {
  private:
   void check_process() const {
     if (getpid() != pid_)
-      fail(ErrorKind::kRuntime, "DataLoader: this iterator's threads belong to the process that made it, pid ", pid_,
+      fail(ErrorKind::kRuntime,
+           "DataLoader: this iterator's threads belong to the process that made it, pid ", pid_,
            "; expected use there. Hint: iterate over the loader anew in the child.");
   }
 
@@ -173,7 +179,9 @@ PyObject* stack_values(nb::handle list) {
     if (!v.node->materialised(v.index) || v.requires_grad() || !t.stop_gradient()) return nullptr;
     const Ref<Buffer>& b = v.node->outputs[v.index].buffer;
     if (i == 0) type = v.type();
-    if (v.type().dtype != type.dtype || v.type().shape != type.shape || b->packed || !is_row_major(type.shape, b->strides)) return nullptr;
+    if (v.type().dtype != type.dtype || v.type().shape != type.shape || b->packed ||
+        !is_row_major(type.shape, b->strides))
+      return nullptr;
     parts.push_back(b);
   }
   TensorType all;
@@ -182,16 +190,19 @@ PyObject* stack_values(nb::handle list) {
   Ref<Buffer> out = allocate_buffer(all);
   const size_t bytes = numel(type.shape) * dtype_size(type.dtype);
   nb::gil_scoped_release free;
-  for (size_t i = 0; i < n && bytes > 0; ++i) std::memcpy(static_cast<char*>(out->data()) + i * bytes, parts[i]->data(), bytes);
+  for (size_t i = 0; i < n && bytes > 0; ++i)
+    std::memcpy(static_cast<char*>(out->data()) + i * bytes, parts[i]->data(), bytes);
   parts.clear();
   nb::gil_scoped_acquire again;
   return wrap(make_ref<Tensor>(make_data(all, std::move(out))));
 }
 
 // An 8-bit image [H, W, C] as float32 [C, H, W] through a table [C, 256].
-PyObject* image_values(const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
+PyObject* image_values(const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image,
+                       const Floats& table) {
   const int64_t h = image.shape(0), w = image.shape(1), channels = image.shape(2);
-  if (table.shape(0) != image.shape(2) || table.shape(1) != 256) value_error("image_values: the table does not fit.");
+  if (table.shape(0) != image.shape(2) || table.shape(1) != 256)
+    value_error("image_values: the table does not fit.");
   TensorType type;
   type.dtype = DType::kFloat32;
   for (int64_t e : {channels, h, w}) type.shape.push_back(e);
@@ -212,50 +223,75 @@ PyObject* image_values(const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device:
 
 void bind_loader(nb::module_& m) {
   nb::class_<HostBatch>(m, "HostBatch", "Memory of a tensor that NumPy fills before the tensor is made.")
-      .def("__init__", [](HostBatch* self, const std::vector<int64_t>& shape, nb::handle dtype) {
-        translated([&] {
-          TensorType t;
-          if (!dtype_from_object(dtype.ptr(), &t.dtype)) type_error("HostBatch: unknown dtype.");
-          for (int64_t e : shape) t.shape.push_back(e);
-          return new (self) HostBatch{t, allocate_buffer(t)};
-        });
-      })
-      .def("bytes", [](nb::handle self) {
-        const HostBatch& b = nb::cast<const HostBatch&>(self);
-        const size_t n = static_cast<size_t>(numel(b.type.shape)) * dtype_size(b.type.dtype);
-        return nb::ndarray<uint8_t, nb::numpy>(static_cast<uint8_t*>(b.buffer->data()), {n}, self);
-      }, "The memory as a NumPy array of bytes.")
-      .def("tensor", [](const HostBatch& b) { return nb::steal(wrap(make_ref<Tensor>(make_data(b.type, b.buffer)))); });
-  m.def("stack_values", [](nb::handle list) {
-    PyObject* r = translated([&] { return stack_values(list); });
-    return r ? nb::steal(r) : nb::none();
-  }, "A new tensor [N, ...] with the values of N equal ones that are at hand and need no gradient; None otherwise.");
-  m.def("image_values", [](const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
-    return nb::steal(translated([&] { return image_values(image, table); }));
-  }, "uint8 [H, W, C] through a table float32 [C, 256] to a tensor float32 [C, H, W].");
+      .def("__init__",
+           [](HostBatch* self, const std::vector<int64_t>& shape, nb::handle dtype) {
+             translated([&] {
+               TensorType t;
+               if (!dtype_from_object(dtype.ptr(), &t.dtype)) type_error("HostBatch: unknown dtype.");
+               for (int64_t e : shape) t.shape.push_back(e);
+               return new (self) HostBatch{t, allocate_buffer(t)};
+             });
+           })
+      .def(
+          "bytes",
+          [](nb::handle self) {
+            const HostBatch& b = nb::cast<const HostBatch&>(self);
+            const size_t n = static_cast<size_t>(numel(b.type.shape)) * dtype_size(b.type.dtype);
+            return nb::ndarray<uint8_t, nb::numpy>(static_cast<uint8_t*>(b.buffer->data()), {n}, self);
+          },
+          "The memory as a NumPy array of bytes.")
+      .def("tensor",
+           [](const HostBatch& b) { return nb::steal(wrap(make_ref<Tensor>(make_data(b.type, b.buffer)))); });
+  m.def(
+      "stack_values",
+      [](nb::handle list) {
+        PyObject* r = translated([&] { return stack_values(list); });
+        return r ? nb::steal(r) : nb::none();
+      },
+      "A new tensor [N, ...] with the values of N equal ones that are at hand and need no gradient; None "
+      "otherwise.");
+  m.def(
+      "image_values",
+      [](const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
+        return nb::steal(translated([&] { return image_values(image, table); }));
+      },
+      "uint8 [H, W, C] through a table float32 [C, 256] to a tensor float32 [C, H, W].");
   nb::class_<Ticket>(m, "BatchTicket", "A batch on its way.");
   nb::class_<PyLoader>(m, "BatchLoader", "Threads that make batches of images (see src/data/loader.h).")
-      .def("__init__", [](PyLoader* self, nb::object images, nb::object table, int threads) {
-        translated([&] { return new (self) PyLoader(images, table, threads); });
-      }, nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
-      .def("submit", [](PyLoader& l, nb::object rows, nb::object paths, nb::object moves, int height, int width) {
-        return translated([&] { return l.submit(rows, paths, moves, height, width); });
-      }, nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(), nb::arg("height"), nb::arg("width"))
+      .def(
+          "__init__",
+          [](PyLoader* self, nb::object images, nb::object table, int threads) {
+            translated([&] { return new (self) PyLoader(images, table, threads); });
+          },
+          nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
+      .def(
+          "submit",
+          [](PyLoader& l, nb::object rows, nb::object paths, nb::object moves, int height, int width) {
+            return translated([&] { return l.submit(rows, paths, moves, height, width); });
+          },
+          nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(), nb::arg("height"),
+          nb::arg("width"))
       .def("wait", [](PyLoader& l, Ticket& t) { return translated([&] { return l.wait(t); }); })
-      .def("give", [](PyLoader& l, Ticket& t, int64_t i, const Bytes& p) { return translated([&] { return l.give(t, i, p); }); })
+      .def("give", [](PyLoader& l, Ticket& t, int64_t i,
+                      const Bytes& p) { return translated([&] { return l.give(t, i, p); }); })
       .def("take", [](PyLoader& l, Ticket& t) { return translated([&] { return l.take(t); }); })
       .def("stop", &PyLoader::stop);
-  m.def("load_jpeg_library", &data::load_jpeg_library, "Loads the first usable libjpeg-turbo of a list; its name, or ''.");
-  m.def("jpeg_sizes", [](const std::vector<std::string>& paths) {
-    std::vector<data::JpegSize> sizes;
-    {
-      nb::gil_scoped_release free;
-      for (const std::string& p : paths) sizes.push_back(data::jpeg_size(p));
-    }
-    nb::list r;
-    for (const data::JpegSize& s : sizes) r.append(nb::make_tuple(s.height, s.width));
-    return r;
-  }, "[(height, width)] of the JPEG files that the loader's threads can decode, by their headers; (0, 0) for others.");
+  m.def("load_jpeg_library", &data::load_jpeg_library,
+        "Loads the first usable libjpeg-turbo of a list; its name, or ''.");
+  m.def(
+      "jpeg_sizes",
+      [](const std::vector<std::string>& paths) {
+        std::vector<data::JpegSize> sizes;
+        {
+          nb::gil_scoped_release free;
+          for (const std::string& p : paths) sizes.push_back(data::jpeg_size(p));
+        }
+        nb::list r;
+        for (const data::JpegSize& s : sizes) r.append(nb::make_tuple(s.height, s.width));
+        return r;
+      },
+      "[(height, width)] of the JPEG files that the loader's threads can decode, by their headers; (0, 0) "
+      "for others.");
 }
 
 }  // namespace yuloh::py

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader's thread path (io/native.py, src/data) against the Python path and Pillow: same batches, same draws, same
+"""The loader's thread path (io/native.py, src/data) against the Python path and Pillow: same batches, same
+draws, same
 errors."""
 
 import io
@@ -22,7 +23,9 @@ from yuloh.vision.datasets import _native
 Image = pytest.importorskip("PIL.Image")
 MEAN, STD = [0.5, 0.4, 0.3], [0.2, 0.25, 0.3]
 TAIL = [T.ToTensor(), T.Normalize(MEAN, STD)]
-needs_jpeg = pytest.mark.skipif(not _native.jpeg_library(), reason="no libjpeg-turbo that the module was built for")
+needs_jpeg = pytest.mark.skipif(
+    not _native.jpeg_library(), reason="no libjpeg-turbo that the module was built for"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +55,8 @@ def jpeg(image, **options):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """24 JPEG files: three chroma samplings, progressive, grey, restart markers, odd sizes, one upper-case name."""
+    """24 JPEG files: three chroma samplings, progressive, grey, restart markers, odd sizes, one upper-case
+    name."""
     root = tmp_path_factory.mktemp("photos")
     for i in range(24):
         image = picture(60 + 7 * i, 150 - 3 * i, i)
@@ -88,7 +92,9 @@ def check_same(dataset, **options):
         assert stream == their_stream
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
-            assert [x.shape for x in a] == [x.shape for x in b] and [x.dtype for x in a] == [x.dtype for x in b]
+            assert [x.shape for x in a] == [x.shape for x in b] and [x.dtype for x in a] == [
+                x.dtype for x in b
+            ]
             for x, y in zip(a, b):
                 np.testing.assert_array_equal(x, y)
 
@@ -102,7 +108,13 @@ MEMORY = {
     "twice": [*TAIL, T.Normalize([0.1] * 3, [0.7] * 3)],
     "augment": [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), *TAIL],
     "flips": [T.RandomVerticalFlip(0.7), T.RandomHorizontalFlip(0.3), T.Pad((1, 2, 3, 4)), *TAIL],
-    "flip between": [T.RandomHorizontalFlip(), T.RandomCrop(20), T.RandomVerticalFlip(), T.CenterCrop(26), *TAIL],
+    "flip between": [
+        T.RandomHorizontalFlip(),
+        T.RandomCrop(20),
+        T.RandomVerticalFlip(),
+        T.CenterCrop(26),
+        *TAIL,
+    ],
 }
 
 
@@ -293,7 +305,9 @@ def _bad_folder(tmp_path, name, data):
     for i in range(10):
         (folder / f"{i}.jpg").write_bytes(jpeg(picture(40, 30, i)))
     if data is None:
-        dataset = datasets.DatasetFolder(str(tmp_path / "bad"), transform=T.Compose([T.Resize((8, 8)), *TAIL]))
+        dataset = datasets.DatasetFolder(
+            str(tmp_path / "bad"), transform=T.Compose([T.Resize((8, 8)), *TAIL])
+        )
         (folder / name).unlink()
         return dataset
     (folder / name).write_bytes(data)
@@ -329,7 +343,8 @@ def test_bad_files(tmp_path, how, workers):
 
 @needs_jpeg
 def test_files_that_only_python_reads(tmp_path):
-    """A four-channel JPEG, and a PNG under the name of a JPEG: their pixels come from Pillow, in the same batch."""
+    """A four-channel JPEG, and a PNG under the name of a JPEG: their pixels come from Pillow, in the same
+    batch."""
     data = io.BytesIO()
     picture(40, 30, 5).save(data, "PNG")
     dataset = _bad_folder(tmp_path, "3.jpg", data.getvalue())
@@ -408,7 +423,9 @@ class _Arrays(Dataset):
         return 6
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "uint8", "int16", "int32", "int64", "bool"]
+)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_own_arrays(dtype, workers):
     dataset = _Arrays(dtype)
@@ -430,7 +447,11 @@ def test_own_arrays_keep_their_values():
 
 def test_own_tensors():
     """Values at hand are copied together; pending ones and those with a gradient go the way of the graph."""
-    for make in (paddle.to_tensor, lambda a: paddle.to_tensor(a) * 2, lambda a: paddle.to_tensor(a).transpose([1, 0])):
+    for make in (
+        paddle.to_tensor,
+        lambda a: paddle.to_tensor(a) * 2,
+        lambda a: paddle.to_tensor(a).transpose([1, 0]),
+    ):
         dataset = _Arrays("float32", make)
         (batch,) = DataLoader(dataset, batch_size=6)
         want = np.stack([make(a).numpy() for a in dataset.arrays])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader's thread path: built-in image data sets with built-in transforms, made into batches by C++ threads.
+"""The loader's thread path: built-in image data sets with built-in transforms, made into batches by threads.
 
-A data set offers itself through ``_native_source_()``. Batches, random draws and errors are those of the Python path
-(io/worker): draws are made here, sample by sample in the same order and from the same streams, and go to the threads as
-numbers; a file that the threads cannot read is read by Python. ``FLAGS_native_loader=0`` turns the path off.
+A data set offers itself through ``_native_source_()``. Batches, random draws and errors are those of the Python
+path (io/worker): draws are made here, sample by sample in the same order and from the same streams, and go to
+the threads as numbers; a file that the threads cannot read is read by Python. ``FLAGS_native_loader=0`` turns
+the path off.
 
-With ``num_workers=0`` the batch that is asked for is made inside ``next`` on the executor's threads; with W workers, W
-threads work ahead by ``prefetch_factor * W`` batches (no process, no shared memory).
+With ``num_workers=0`` the batch that is asked for is made inside ``next`` on the executor's threads; with W
+workers, W threads work ahead by ``prefetch_factor * W`` batches (no process, no shared memory).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ NO_MOVE = (STAY, 0, 0, 0, 0)
 class Source:
     """What a data set with a native path answers with; subclasses lie beside the data sets.
 
-    images: uint8 [N, C, H, W] in memory, or None for files. table: float32 [C, 256], a pixel's values, or None for
-    bytes. moves: the transforms that move pixels. draw: (move, (height, width), random, numpy.random) -> five integers
-    and the size after it, None where the long way raises.
+    images: uint8 [N, C, H, W] in memory, or None for files. table: float32 [C, 256], a pixel's values, or None
+    for bytes. moves: the transforms that move pixels. draw: (move, (height, width), random, numpy.random) ->
+    five integers and the size after it, None where the long way raises.
     """
 
     images: Any = None
@@ -196,7 +197,9 @@ class NativeIterator:
             except _Unreadable as e:
                 _raise(*e.args)
             if not self._core.give(ticket, position, pixels):
-                _raise(OSError(f"{self._source.path(rows[position])} changed while it was read"), order[position])
+                _raise(
+                    OSError(f"{self._source.path(rows[position])} changed while it was read"), order[position]
+                )
         return [self._core.take(ticket), *map(_runtime.tensor_from, self._source.fields(rows))]
 
     def _read(self, index: int, row: int) -> np.ndarray:
@@ -206,7 +209,8 @@ class NativeIterator:
             raise _Unreadable(e, int(index)) from e
 
     def _long_way(self, indices: Any) -> Any:
-        """The batch by the Python path: where its indices are unusual, or it is that path's business to raise."""
+        """The batch by the Python path: where its indices are unusual, or it is that path's business to
+        raise."""
         from .dataloader import fetch_here
 
         return fetch_here(

@@ -48,7 +48,7 @@ class MapFetcher:
         self.collate_fn = collate_fn
         # A built-in data set may read and collate a whole batch at once, with the result of the long way.
         self.whole_batch = getattr(dataset, "_fetch_batch_", None) if whole_batch else None
-        self.space: "collate.TensorSpace | None" = None  # where our own collate puts batches, in the main process
+        self.space: "collate.TensorSpace | None" = None  # our own collate puts batches there
         # Samples of built-in data sets that our own collate takes are seen by no code of the user's.
         self.hidden = whole_batch and getattr(dataset, "_host_samples_", False)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vision data sets as sources of the loader's thread path (io/native.py): what moves, which values, how to read."""
+"""The vision data sets as sources of the loader's thread path (io/native.py)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def _known(step: Any) -> bool:
 
 
 def draw(step: Any, size: tuple, rng: Any, np_rng: Any) -> "tuple | None":
-    """(five integers, size after) of one step on a sample of (height, width), with the step's own draws in their
+    """(five integers, size after) of one step on a sample of (height, width), with the step's own draws in
+    their
     order.
     """
     height, width = size
@@ -76,7 +77,8 @@ def draw(step: Any, size: tuple, rng: Any, np_rng: Any) -> "tuple | None":
 
 
 def _down_first(old: tuple, new: tuple) -> bool:
-    """Whether Pillow resamples columns before rows: since 13, where the height shrinks by more than twice as many
+    """Whether Pillow resamples columns before rows: since 13, where the height shrinks by more than twice
+    as many
     pixels as the width (found by trial on random sizes; a test compares)."""
     return pillow_major() >= 13 and old[0] > new[0] and old[0] - new[0] > 2 * (old[1] - new[1])
 
@@ -181,7 +183,8 @@ _library: "str | None" = None
 
 
 def jpeg_library() -> str:
-    """Name of the libjpeg-turbo that the threads decode with: Pillow's own copy, else the system's; "" for none."""
+    """Name of the libjpeg-turbo that the threads decode with: Pillow's own copy, else the system's; "" for
+    none."""
     global _library
     if _library is None:
         try:
