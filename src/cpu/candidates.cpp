@@ -8,6 +8,7 @@
 #include "cpu/onednn_conv.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/pool.h"
+#include "cpu/softmax_nll.h"
 #include "plan/kernel.h"
 
 namespace yuloh {
@@ -31,6 +32,8 @@ void register_cpu() {
         {"conv_grad_weight", "onednn", onednn::conv_fits, onednn::make_conv, onednn::conv_layouts},
         {"scaled_dot_product_attention", "yuloh_attention", attention_fits, make_attention, any_layout},
         {"scaled_dot_product_attention_grad", "yuloh_attention", attention_fits, make_attention_grad, any_layout},
+        {"softmax_nll", "yuloh_nll", softmax_nll_fits, make_softmax_nll, all_row_major},
+        {"softmax_nll_dx", "yuloh_nll", softmax_nll_fits, make_softmax_nll_dx, all_row_major},
         {"lstm_walk", "yuloh_lstm", lstm_fits, make_lstm, all_row_major},
         {"lstm_walk_grad", "yuloh_lstm", lstm_grad_fits, make_lstm_grad, all_row_major},
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},

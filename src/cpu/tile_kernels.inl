@@ -104,6 +104,7 @@ void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t
 #include "cpu/tile_storage.inl"
 #include "cpu/lstm_gates.inl"
 #include "cpu/attention_rows.inl"
+#include "cpu/softmax_nll.inl"
 
 // ---- the table ----
 enum { F32, F64, I64, B8 };
@@ -264,6 +265,10 @@ Builder make_table() {
   b.arithmetic(), b.functions(), b.types(), b.reductions();
   b.t.attention_softmax = attention_softmax, b.t.attention_softmax_back = attention_softmax_back;
   b.t.row_dots = row_dots;
+  using F32s = Plain<float, float>;
+  b.t.nll_lse[0] = nll_lse<F32s>, b.t.nll_lse[1] = nll_lse<Bf16>;
+  b.t.nll_dx[0][0] = nll_dx<F32s, F32s>, b.t.nll_dx[0][1] = nll_dx<F32s, Bf16>;
+  b.t.nll_dx[1][0] = nll_dx<Bf16, F32s>, b.t.nll_dx[1][1] = nll_dx<Bf16, Bf16>;
   b.t.lstm_gates = lstm_gates, b.t.lstm_gates_back = lstm_gates_back;
   return b;
 }

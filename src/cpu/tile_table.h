@@ -81,6 +81,9 @@ struct Table {
   void (*lstm_gates_back)(const LstmGatesBack& p);
   void (*attention_softmax)(const AttentionBlock& p);
   void (*attention_softmax_back)(const AttentionBlock& p);
+  // Rows of a cross-entropy by storage of x and of the result: 0 f32, 1 bf16 (softmax_nll.inl).
+  void (*nll_lse[2])(const void* x, int64_t n, float* lse);
+  void (*nll_dx[2][2])(const void* x, int64_t n, float lse, float g, int64_t label, void* out);
   void (*row_dots)(const float* a, const float* b, int64_t rows, int64_t cols, float* out);
 };
 

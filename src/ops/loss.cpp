@@ -201,6 +201,9 @@ Types infer_softmax_nll(const Call& c) {
   const int64_t k = class_axis(c, "x");
   return {{c.type(0).dtype, label_shape(c.type(0).shape, k)}};
 }
+// x in the dtype that the row computes in.
+DType computed(const Call& c) { return c.has("dtype") ? c.dtype("dtype") : c.type(0).dtype; }
+Value widened(const Call& c) { return computed(c) == c.type(0).dtype ? c["x"] : cast(c["x"], computed(c)); }
 Value classes(const Value& x, int64_t axis) { return iota(x.shape(), axis, DType::kInt64); }
 
 const Register cores{
@@ -213,32 +216,46 @@ const Register cores{
      .host = check_labels,
      .no_grad = true,
      .checks = true},
-    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis) -> Tensor, Tensor",
+    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis, dtype? dtype=None) -> Tensor, Tensor",
      .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index. Second: "
             "log(sum(exp(x))).",
      .infer = [](const Call& c) -> Types {
-       const Types t = infer_softmax_nll(c);
+       Types t = infer_softmax_nll(c);
+       t[0].dtype = computed(c);
        return {t[0], t[0]};
      },
      .expand = [](const Call& c) -> Values {
-       const Value x = c["x"];
+       const Value x = widened(c);
        const int64_t k = class_axis(c, "x");
        const Value m = max(x, {k});
        const Value lse = log(sum(exp(x - m), {k})) + m;
        return {sum(call("nll_pick", {classes(x, k), c["label"], lse - x}), {k}), lse};
      },
      .vjp = [](const Call& c, const Values& g) -> Values {
-       const Value x = c["x"], soft = exp(x - c.out(1));
        const int64_t k = class_axis(c, "x");
-       Value dx = g[1] ? g[1] * soft : Value();
+       Value dx = g[1] ? g[1] * exp(widened(c) - c.out(1)) : Value();
        if (g[0]) {
-         const Value d = call("softmax_nll_grad", {classes(x, k), c["label"], soft, g[0]},
-                              {{"ignore_index", c.integer("ignore_index")}});
+         const Value d = call("softmax_nll_dx", {c["x"], c["label"], c.out(1), g[0]},
+                              {{"ignore_index", c.integer("ignore_index")}, {"axis", k}, {"dtype", computed(c)}});
          dx = dx ? dx + d : d;
        }
-       return {dx, Value()};
+       return {dx.dtype() == c.type(0).dtype ? dx : cast(dx, c.type(0).dtype), Value()};
      },
-     .needs = "x label out1"},
+     .needs = "x label out1",
+     .takes_narrow = true},
+    {.schema = "softmax_nll_dx(Tensor x, Tensor label, Tensor lse, Tensor g, int ignore_index, int axis, dtype? "
+               "dtype=None, dtype? out=None) -> Tensor",
+     .doc = "Gradient of softmax_nll's first result for x: (exp(x - lse) - (class == label)) * g, 0 for ignored rows.",
+     .infer = [](const Call& c) -> Types {
+       return {{c.has("out") ? c.dtype("out") : computed(c), c.type(0).shape}};
+     },
+     .expand = [](const Call& c) -> Values {
+       const Value x = widened(c);
+       const Value d = call("softmax_nll_grad", {classes(x, c.integer("axis")), c["label"], exp(x - c["lse"]), c["g"]},
+                            {{"ignore_index", c.integer("ignore_index")}});
+       return {c.has("out") && c.dtype("out") != d.dtype() ? cast(d, c.dtype("out")) : d};
+     },
+     .takes_narrow = true},
     {.schema = "nll_gather(Tensor x, Tensor label, int axis) -> Tensor",
      .doc = "-x[label] along axis (kept as 1); 0 where no class matches.",
      .infer = infer_softmax_nll,

@@ -91,6 +91,7 @@ struct OpDef {
   bool random = false;                         // takes implicit trailing inputs (int64 seed, int64 offset)
   bool checks = false;                         // may raise on data (index ranges): runs before any donated write
   bool inplace_variant = false;                // also make `name_` (elementwise Tensor methods)
+  bool takes_narrow = false;                   // input 0 may come in half precision, with the static `dtype` to compute in
   bool channels_last = false;                  // rank >= 3 operands want channels-last inside a Plan
   bool contraction = false;                    // sums of products: may take bf16 operands for f32 ones (PassOptions)
   // ---- filled by the table ----

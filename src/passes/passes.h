@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/node.h"
+#include "ops/op.h"
 
 namespace yuloh {
 
@@ -47,10 +47,13 @@ const std::vector<std::vector<Pass>>& inference_pipelines();  // one walk each
 // broadcast alike).
 Ref<Node> with_inputs(const Node& n, SmallVec<Value, 3> inputs);
 
+AttrValue attr_value(const Call& c, const ArgSpec& a);  // a static argument as it was given (pattern.cpp)
+
 bool expand_node(const Ref<Node>& n, PassContext* c, Values* replacement);  // expand.cpp
 bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement);    // inference.cpp
 bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
 bool lower_precision(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
+bool absorb_cast(const Ref<Node>& n, PassContext* c, Values* replacement);  // expand.cpp
 bool simplify_node(const Ref<Node>& n, PassContext* c,
                    Values* replacement);  // simplify.cpp: identities, by kind of row
 bool apply_rules(const Ref<Node>& n, PassContext* c,

@@ -4,9 +4,6 @@
 #include <algorithm>
 
 namespace yuloh {
-namespace {
-
-Pat make(Pattern p) { return std::make_shared<const Pattern>(std::move(p)); }
 
 AttrValue attr_value(const Call& c, const ArgSpec& a) {
   if (!c.has(a.name)) return std::monostate{};
@@ -27,6 +24,11 @@ AttrValue attr_value(const Call& c, const ArgSpec& a) {
       return c.reals(a.name);
   }
 }
+
+namespace {
+
+Pat make(Pattern p) { return std::make_shared<const Pattern>(std::move(p)); }
+
 // Axes are compared as axes, not as spelled: -1 of rank 3 is 2.
 AttrValue canonical(AttrValue v, const ArgSpec& a, const Value& x) {
   if (a.name != "axis" || !x) return v;

@@ -144,6 +144,7 @@ bool single_axis(Bindings* b) {
   if (k.size() == 1) b->set("axis", k[0]);
   return k.size() == 1;
 }
+bool wants_half(Bindings* b) { return is_half(b->get<DType>("b")); }
 bool is_truth(Bindings* b) { return b->value("x")->dtype() == DType::kBool; }
 bool is_wide_float(Bindings* b) {
   return !is_half(b->value("x")->dtype()) && is_float(b->value("x")->dtype());
@@ -284,6 +285,20 @@ std::vector<Rule> make_rules() {
                false,
                nullptr,
                true});
+  // A gradient that is wanted in half precision is rounded where it is made.
+  auto nll_dx = [&](const char* out) {
+    std::vector<PatAttr> attrs{{"ignore_index", "i"}, {"axis", "k"}, {"dtype", "t"}};
+    if (out) attrs.push_back({"out", out});
+    return op("softmax_nll_dx", {x, any("l"), y, any("g")}, attrs);
+  };
+  r.push_back({"rounded_where_made",
+               cast(nll_dx(nullptr), "b"),
+               nll_dx("b"),
+               {{{{"x", f32({2, 3})}, {"l", {DType::kInt64, {2, 1}}}, {"y", f32({2, 1})}, {"g", f32({2, 1})}},
+                 {{"i", int64_t{-1}}, {"k", int64_t{1}}, {"t", DType::kFloat32}, {"b", DType::kBFloat16}},
+                 {},
+                 3}},
+               wants_half});
   add_gather_rules(&r);
   return r;
 }
