@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Recorder walks a model's nodes in order and lets the mapping of each make ops. Names live in scopes: the graph,
-// a function's body, a branch. A value that must be known (a shape, a condition, a trip count) is computed on the spot
-// when no placeholder takes part in it, else NeedsData is raised and the caller records again on real tensors.
+// The Recorder walks a model's nodes in order and lets the mapping of each make ops. Names live in scopes:
+// the graph, a function's body, a branch. A value that must be known (a shape, a condition, a trip count) is
+// computed on the spot when no placeholder takes part in it, else NeedsData is raised and the caller records
+// again on real tensors.
 #include "formats/import.h"
 
 #include <unordered_set>
@@ -10,58 +11,15 @@
 #include "run/tensor.h"
 
 namespace yuloh::formats {
-namespace {
-struct Rows {
-  std::mutex mu;
-  std::unordered_map<std::string, ImportFn> by_name[3];
-};
-Rows& rows() {
-  static auto* r = new Rows;
-  return *r;
-}
-std::string key_of(const ModelNode& n) { return n.domain.empty() ? n.type : n.domain + "." + n.type; }
-std::string function_key(const ModelNode& n) { return n.domain + ":" + n.type + (n.overload.empty() ? "" : ":" + n.overload); }
-}  // namespace
-
-ImportTable::ImportTable(Dialect d, std::initializer_list<std::pair<const char*, void (*)(Import&)>> list) {
-  for (const auto& [name, fn] : list) add_import(d, name, fn);
-}
-void add_import(Dialect d, const std::string& type, ImportFn fn) {
-  std::lock_guard lock(rows().mu);
-  rows().by_name[static_cast<int>(d)][type] = std::move(fn);
-}
-const ImportFn* find_import(Dialect d, const std::string& type) {
-  std::lock_guard lock(rows().mu);
-  const auto& map = rows().by_name[static_cast<int>(d)];
-  const auto it = map.find(type);
-  return it == map.end() ? nullptr : &it->second;  // rows are never removed and references to them stay
-}
-
-Value WeightCache::get(const FileTensor& t) {
-  if (t.type.dtype == DType::kString) fail(ErrorKind::kNotImplemented, "import: strings are not supported.");
-  std::lock_guard lock(mu_);
-  Value& v = made_[&t];
-  if (!v) v = make_data(t.type, t.buffer);
-  return v;
-}
-
-const std::vector<Item>* WeightCache::folded(const ModelNode* n) {
-  std::lock_guard lock(mu_);
-  const auto it = folded_.find(n);
-  return it == folded_.end() ? nullptr : &it->second;  // never replaced
-}
-void WeightCache::fold(const ModelNode* n, std::vector<Item> outputs) {
-  std::lock_guard lock(mu_);
-  folded_.try_emplace(n, std::move(outputs));
-}
-
 class Recorder : public InFlight {
  public:
-  Recorder(const Model& m, WeightCache* weights, const WatchFn& watch) : model_(m), weights_(*weights), watch_(watch) {}
+  Recorder(const Model& m, WeightCache* weights, const WatchFn& watch)
+      : model_(m), weights_(*weights), watch_(watch) {}
 
   std::vector<Item> run(const std::vector<Item>& inputs) {
     if (inputs.size() != model_.graph.inputs.size())
-      value_error("import: ", model_.path, " takes ", model_.graph.inputs.size(), " inputs, got ", inputs.size(), ".");
+      value_error("import: ", model_.path, " takes ", model_.graph.inputs.size(), " inputs, got ",
+                  inputs.size(), ".");
     for (const Item& i : inputs) tracing_ = tracing_ || (i.value && depends(i.value));
     Scope s{nullptr, &model_.graph, {}, nullptr, &model_.opsets};
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -79,7 +37,7 @@ class Recorder : public InFlight {
     Scope* outer;
     const ModelGraph* graph;
     std::unordered_map<std::string, Item> values;
-    const std::map<std::string, Attribute>* attrs;   // of the function call, null outside
+    const std::map<std::string, Attribute>* attrs;  // of the function call, null outside
     const std::map<std::string, int64_t>* opsets;
   };
 
@@ -152,13 +110,16 @@ class Recorder : public InFlight {
   }
 
   std::vector<Item> body(const ModelGraph& g, std::vector<Item> inputs) {
-    if (inputs.size() != g.inputs.size()) value_error("import: a subgraph takes ", g.inputs.size(), " inputs, got ", inputs.size(), ".");
+    if (inputs.size() != g.inputs.size())
+      value_error("import: a subgraph takes ", g.inputs.size(), " inputs, got ", inputs.size(), ".");
     Scope s{scope_, &g, {}, scope_->attrs, scope_->opsets};
     for (size_t i = 0; i < inputs.size(); ++i) s.values[g.inputs[i].name] = std::move(inputs[i]);
     return graph(s);
   }
   bool truth(const Value& v, const char* what, const ModelNode& node) {
-    if (numel(v.shape()) != 1) value_error("import: ", describe_node(node), ": ", what, " has shape ", v.shape(), "; expected one element.");
+    if (numel(v.shape()) != 1)
+      value_error("import: ", describe_node(node), ": ", what, " has shape ", v.shape(),
+                  "; expected one element.");
     return load_double(buffer(v, what, node)->data(), v.dtype()) != 0;
   }
   std::vector<std::pair<const std::vector<Item>*, const std::vector<Values>*>> held_;
@@ -177,14 +138,19 @@ class Recorder : public InFlight {
   void check_input(const Port& p, const Value& v) const {
     if (p.dtype == DType::kSequence || p.dtype == DType::kString) return;
     if (v.dtype() != p.dtype)
-      type_error("import: input '", p.name, "' of ", model_.path, " has dtype ", v.dtype(), "; expected ", p.dtype, ".");
+      type_error("import: input '", p.name, "' of ", model_.path, " has dtype ", v.dtype(), "; expected ",
+                 p.dtype, ".");
     bool fits = !p.ranked || p.dims.size() == v.shape().size();
-    for (size_t d = 0; p.ranked && fits && d < p.dims.size(); ++d) fits = p.dims[d] < 0 || p.dims[d] == v.shape()[d];
+    for (size_t d = 0; p.ranked && fits && d < p.dims.size(); ++d)
+      fits = p.dims[d] < 0 || p.dims[d] == v.shape()[d];
     if (fits) return;
     std::string want;
     for (size_t d = 0; d < p.dims.size(); ++d)
-      want += (d ? ", " : "") + (p.dims[d] >= 0 ? std::to_string(p.dims[d]) : p.dim_names[d].empty() ? "?" : p.dim_names[d]);
-    value_error("import: input '", p.name, "' of ", model_.path, " has shape ", v.shape(), "; expected [", want, "].");
+      want += (d ? ", " : "") + (p.dims[d] >= 0           ? std::to_string(p.dims[d])
+                                 : p.dim_names[d].empty() ? "?"
+                                                          : p.dim_names[d]);
+    value_error("import: input '", p.name, "' of ", model_.path, " has shape ", v.shape(), "; expected [",
+                want, "].");
   }
 
   std::vector<Item> graph(Scope& s) {
@@ -236,9 +202,11 @@ class Recorder : public InFlight {
 
   void node(const ModelNode& n) {
     if (++count_ > kMaxNodes)
-      value_error("import: more than ", kMaxNodes, " nodes come out of the model's loops and functions. Hint: is a trip count damaged?");
-    if (const auto f = model_.functions.find(function_key(n)); f != model_.functions.end()) return function(n, f->second);
-    const ImportFn* fn = find_import(model_.dialect, key_of(n));
+      value_error("import: more than ", kMaxNodes,
+                  " nodes come out of the model's loops and functions. Hint: is a trip count damaged?");
+    if (const auto f = model_.functions.find(function_key(n)); f != model_.functions.end())
+      return function(n, f->second);
+    const ImportFn* fn = find_import(model_.dialect, operator_key(n));
     Import i(*this, n);
     if (!fn) i.unsupported("no mapping exists");
     const bool fixed = fixed_inputs(n);
@@ -250,12 +218,15 @@ class Recorder : public InFlight {
     (*fn)(i);
     if (fixed) fold(n);
     for (size_t k = 0; k < n.outputs.size(); ++k)
-      if (!n.outputs[k].empty() && k < 1 && !scope_->values.count(n.outputs[k])) i.unsupported("its mapping makes no result");
+      if (!n.outputs[k].empty() && k < 1 && !scope_->values.count(n.outputs[k]))
+        i.unsupported("its mapping makes no result");
   }
 
   // A function's nodes mean something else at every call.
   bool fixed_inputs(const ModelNode& n) {
-    if (scope_->attrs || n.type.starts_with("Random") || n.type == "Bernoulli" || n.type == "Multinomial" || n.type == "Dropout") return false;
+    if (scope_->attrs || n.type.starts_with("Random") || n.type == "Bernoulli" || n.type == "Multinomial" ||
+        n.type == "Dropout")
+      return false;
     for (const auto& [name, a] : n.attrs)
       if (std::holds_alternative<std::shared_ptr<ModelGraph>>(a)) return false;
     for (const std::string& name : n.inputs)
@@ -268,7 +239,8 @@ class Recorder : public InFlight {
       Item i;
       if (const auto it = scope_->values.find(name); it != scope_->values.end()) i = it->second;
       if (i.list) return;
-      if (i.value && i.value.node->kind == Node::Kind::kOp) i.value = make_data(i.value.type(), buffer(i.value, name, n));
+      if (i.value && i.value.node->kind == Node::Kind::kOp)
+        i.value = make_data(i.value.type(), buffer(i.value, name, n));
       i.fixed = true, out.push_back(std::move(i));
     }
     for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k], false);
@@ -293,7 +265,7 @@ class Recorder : public InFlight {
     std::vector<const Node*> stack{v.node.get()};
     while (!stack.empty()) {
       const Node* n = stack.back();
-      bool& known = known_[n->id], &r = depends_[n->id];
+      bool &known = known_[n->id], &r = depends_[n->id];
       if (known) {
         stack.pop_back();
         continue;
@@ -305,8 +277,10 @@ class Recorder : public InFlight {
       bool open = false, any = false;
       for (const Value& x : n->inputs) {
         if (x.node->materialised(x.index)) continue;
-        if (!known_[x.node->id]) stack.push_back(x.node.get()), open = true;
-        else any = any || depends_[x.node->id];
+        if (!known_[x.node->id])
+          stack.push_back(x.node.get()), open = true;
+        else
+          any = any || depends_[x.node->id];
       }
       if (open) continue;
       depends_[n->id] = any, known_[n->id] = true, stack.pop_back();
@@ -318,16 +292,20 @@ class Recorder : public InFlight {
     Node& n = *v.node;
     if (n.kind == Node::Kind::kScalar) {
       Ref<Buffer> b = allocate_buffer(v.type());
-      if (is_float(v.dtype())) store_double(b->data(), v.dtype(), scalar_as_double(n));
-      else store_int(b->data(), v.dtype(), n.attrs[0]);
+      if (is_float(v.dtype()))
+        store_double(b->data(), v.dtype(), scalar_as_double(n));
+      else
+        store_int(b->data(), v.dtype(), n.attrs[0]);
       return b;
     }
     if (n.kind != Node::Kind::kInput && n.materialised(v.index)) return n.outputs[v.index].buffer;
     if (n.kind == Node::Kind::kInput || (tracing_ && depends(v)))
       throw NeedsData(ErrorKind::kValue, cat("import: ", describe_node(node), " needs the value of '", name,
                                              "', which depends on the data that are fed."));
-    if (cheap(n)) Context::current().compute(v);
-    else Context::current().flush(&v);
+    if (cheap(n))
+      Context::current().compute(v);
+    else
+      Context::current().flush(&v);
     return n.outputs[v.index].buffer;
   }
   // Small enough to be computed by itself, and again by what else reads the values below.
@@ -353,8 +331,10 @@ class Recorder : public InFlight {
     const int64_t total = numel(t.type.shape);
     for (int64_t i = 0; i < total; ++i) {
       int64_t from = 0, left = i;
-      for (uint32_t d = 0; d < t.type.shape.size(); ++d) from += left / strides[d] * t.buffer->strides[d], left %= strides[d];
-      std::memcpy(static_cast<char*>(b->data()) + i * size, static_cast<const char*>(t.buffer->data()) + from * size, size);
+      for (uint32_t d = 0; d < t.type.shape.size(); ++d)
+        from += left / strides[d] * t.buffer->strides[d], left %= strides[d];
+      std::memcpy(static_cast<char*>(b->data()) + i * size,
+                  static_cast<const char*>(t.buffer->data()) + from * size, size);
     }
     return b;
   }
@@ -371,6 +351,11 @@ class Recorder : public InFlight {
   int64_t count_ = 0;
 };
 
+std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights,
+                               const WatchFn& watch) {
+  return Recorder(m, weights, watch).run(inputs);
+}
+
 // ---- Import: what a mapping sees ----
 int64_t Import::opset() const { return recorder_.opset(node.domain); }
 bool Import::has(size_t i) const {
@@ -383,7 +368,8 @@ bool Import::has(size_t i) const {
 Value Import::in(size_t i) const {
   if (!has(i)) value_error("import: ", describe_node(node), " has no input ", i, ".");
   Item item = recorder_.item(node.inputs[i]);
-  if (!item.value) type_error("import: ", describe_node(node), ": input ", i, " is a list; expected a tensor.");
+  if (!item.value)
+    type_error("import: ", describe_node(node), ": input ", i, " is a list; expected a tensor.");
   return item.value;
 }
 Value Import::in_or_null(size_t i) const { return has(i) ? in(i) : Value(); }
@@ -395,18 +381,23 @@ Ints Import::ints(size_t i) const {
   const FileTensor t = host(i);
   Ints r;
   const int64_t n = numel(t.type.shape);
-  if (n > 1 << 20) value_error("import: ", describe_node(node), ": input ", i, " has ", n, " elements; expected a short list.");
+  if (n > 1 << 20)
+    value_error("import: ", describe_node(node), ": input ", i, " has ", n,
+                " elements; expected a short list.");
   const char* p = static_cast<const char*>(t.buffer->data());
   for (int64_t k = 0; k < n; ++k) r.push_back(load_int(p + k * dtype_size(t.type.dtype), t.type.dtype));
   return r;
 }
 double Import::number(size_t i) const {
   const FileTensor t = host(i);
-  if (numel(t.type.shape) != 1) value_error("import: ", describe_node(node), ": input ", i, " has shape ", t.type.shape, "; expected one number.");
+  if (numel(t.type.shape) != 1)
+    value_error("import: ", describe_node(node), ": input ", i, " has shape ", t.type.shape,
+                "; expected one number.");
   return load_double(t.buffer->data(), t.type.dtype);
 }
 double Import::number_of(const Value& v) const {
-  if (numel(v.shape()) != 1) value_error("import: ", describe_node(node), ": a value has shape ", v.shape(), "; expected one number.");
+  if (numel(v.shape()) != 1)
+    value_error("import: ", describe_node(node), ": a value has shape ", v.shape(), "; expected one number.");
   return recorder_.number(v, node);
 }
 const Attribute* Import::find(const char* name) const {
@@ -421,9 +412,15 @@ const T& Import::get(const char* name) const {
   type_error("import: ", describe_node(node), ": attribute '", name, "' is of another type.");
 }
 bool Import::has_attr(const char* name) const { return find(name) != nullptr; }
-int64_t Import::integer(const char* name, int64_t otherwise) const { return find(name) ? get<int64_t>(name) : otherwise; }
-double Import::real(const char* name, double otherwise) const { return find(name) ? get<double>(name) : otherwise; }
-std::string Import::text(const char* name, const char* otherwise) const { return find(name) ? get<std::string>(name) : std::string(otherwise); }
+int64_t Import::integer(const char* name, int64_t otherwise) const {
+  return find(name) ? get<int64_t>(name) : otherwise;
+}
+double Import::real(const char* name, double otherwise) const {
+  return find(name) ? get<double>(name) : otherwise;
+}
+std::string Import::text(const char* name, const char* otherwise) const {
+  return find(name) ? get<std::string>(name) : std::string(otherwise);
+}
 Ints Import::ints_attr(const char* name, Ints otherwise) const {
   if (!find(name)) return otherwise;
   if (const auto* one = std::get_if<int64_t>(find(name))) return {*one};
@@ -432,14 +429,17 @@ Ints Import::ints_attr(const char* name, Ints otherwise) const {
 }
 std::vector<double> Import::reals_attr(const char* name) const {
   const Attribute* a = find(name);
-  if (const auto* v = a ? std::get_if<std::vector<int64_t>>(a) : nullptr) return std::vector<double>(v->begin(), v->end());
+  if (const auto* v = a ? std::get_if<std::vector<int64_t>>(a) : nullptr)
+    return std::vector<double>(v->begin(), v->end());
   return find(name) ? get<std::vector<double>>(name) : std::vector<double>();
 }
 std::vector<std::string> Import::texts_attr(const char* name) const {
   return find(name) ? get<std::vector<std::string>>(name) : std::vector<std::string>();
 }
 const FileTensor& Import::tensor_attr(const char* name) const { return get<FileTensor>(name); }
-const ModelGraph& Import::graph_attr(const char* name) const { return *get<std::shared_ptr<ModelGraph>>(name); }
+const ModelGraph& Import::graph_attr(const char* name) const {
+  return *get<std::shared_ptr<ModelGraph>>(name);
+}
 Value Import::attr_value(const char* name) const { return recorder_.weights().get(tensor_attr(name)); }
 void Import::out(size_t i, Value v) {
   if (i >= node.outputs.size()) return;
@@ -465,9 +465,12 @@ void Import::list_out(size_t i, List list) {
   item.list = std::move(list);
   recorder_.set(node.outputs[i], std::move(item));
 }
-std::vector<Item> Import::run_items(const ModelGraph& body, std::vector<Item> inputs) { return recorder_.body(body, std::move(inputs)); }
+std::vector<Item> Import::run_items(const ModelGraph& body, std::vector<Item> inputs) {
+  return recorder_.body(body, std::move(inputs));
+}
 Item Import::item(size_t i) const { return recorder_.item(node.inputs[i]); }
-Import::Held::Held(const Import& i, const std::vector<Item>* items, const std::vector<Values>* lists) : recorder_(i.recorder_) {
+Import::Held::Held(const Import& i, const std::vector<Item>* items, const std::vector<Values>* lists)
+    : recorder_(i.recorder_) {
   recorder_.held_.emplace_back(items, lists);
 }
 Import::Held::~Held() { recorder_.held_.pop_back(); }
@@ -484,64 +487,8 @@ Values Import::run(const ModelGraph& body, const Values& inputs) {
 }
 void Import::unsupported(const std::string& why) const {
   const char* where = recorder_.model().dialect == Dialect::kOnnx ? "onnx" : "paddle";
-  fail(ErrorKind::kNotImplemented, where, ": operator ", key_of(node), " (version ", opset(), ") is not supported: ", why,
-       ". Hint: @yuloh.onnx.mapping(\"", key_of(node), "\") adds one.");
+  fail(ErrorKind::kNotImplemented, where, ": operator ", operator_key(node), " (version ", opset(),
+       ") is not supported: ", why, ". Hint: @yuloh.onnx.mapping(\"", operator_key(node), "\") adds one.");
 }
-
-// ---- models ----
-std::vector<Unsupported> unsupported_ops(const Model& m) {
-  std::vector<Unsupported> r;
-  std::map<std::string, size_t> at;
-  std::function<void(const ModelGraph&)> walk = [&](const ModelGraph& g) {
-    for (const ModelNode& n : g.nodes) {
-      for (const auto& [k, a] : n.attrs)
-        if (const auto* b = std::get_if<std::shared_ptr<ModelGraph>>(&a)) walk(**b);
-      if (m.functions.count(function_key(n)) || find_import(m.dialect, key_of(n))) continue;
-      const auto [it, fresh] = at.try_emplace(key_of(n), r.size());
-      if (fresh) r.push_back({n.type, n.domain, 0, describe_node(n)});
-      ++r[it->second].count;
-    }
-  };
-  walk(m.graph);
-  for (const auto& [name, f] : m.functions) walk(f);
-  return r;
-}
-
-std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights, const WatchFn& watch) {
-  return Recorder(m, weights, watch).run(inputs);
-}
-static Values record_with(const Model& m, const Values& inputs, WeightCache* weights, const WatchFn& watch) {
-  std::vector<Item> items(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) items[i].value = inputs[i];
-  Values r;
-  for (const Item& i : record_items(m, items, weights, watch)) {
-    if (!i.value) fail(ErrorKind::kNotImplemented, "import: an output of ", m.path, " is a sequence; expected tensors.");
-    r.push_back(i.value);
-  }
-  return r;
-}
-Values record(const Model& m, const Values& inputs, const WatchFn& watch) {
-  WeightCache weights;
-  return record_with(m, inputs, &weights, watch);
-}
-
-namespace {
-class ModelProgram : public Program {
- public:
-  explicit ModelProgram(std::shared_ptr<const Model> m) : model_(std::move(m)) {
-    for (const Port& p : model_->graph.inputs) inputs.push_back(port(p));
-    for (const Port& p : model_->graph.outputs) outputs.push_back(port(p));
-  }
-  Values record(const Values& in) const override { return record_with(*model_, in, &weights_, {}); }
-
- private:
-  std::shared_ptr<const Model> model_;
-  static ProgramPort port(const Port& p) {
-    return {p.label.empty() ? p.name : p.label, p.dtype, p.dims, p.dim_names, p.ranked};
-  }
-  mutable WeightCache weights_;
-};
-}  // namespace
-std::shared_ptr<const Program> make_program(std::shared_ptr<const Model> m) { return std::make_shared<ModelProgram>(std::move(m)); }
 
 }  // namespace yuloh::formats

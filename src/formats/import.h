@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Import: from a Model to ops of the table. A Model is recorded anew for every concrete set of input types, so whatever
-// it computes from shapes (Shape -> Gather -> Concat -> Reshape) is known while recording and folds away; what depends
-// on the inputs' data is read, which is only possible when real tensors are fed (run/program.h does either).
-// One mapping per foreign operator, in tables: onnx_ops*.cpp, paddle_ops*.cpp.
+// Import: from a Model to ops of the table. A Model is recorded anew for every concrete set of input types,
+// so whatever it computes from shapes (Shape -> Gather -> Concat -> Reshape) is known while recording and
+// folds away; what depends on the inputs' data is read, which is only possible when real tensors are fed
+// (run/program.h does either). One mapping per foreign operator, in tables: onnx_ops*.cpp, paddle_ops*.cpp.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -32,15 +32,15 @@ struct Item {
 class Import {
  public:
   const ModelNode& node;
-  int64_t opset() const;                         // version that the node's domain is read at
+  int64_t opset() const;  // version that the node's domain is read at
   size_t n_inputs() const { return node.inputs.size(); }
-  bool has(size_t i) const;                      // given and not left out
+  bool has(size_t i) const;  // given and not left out
   Value in(size_t i) const;
   Value in_or_null(size_t i) const;
-  Ints ints(size_t i) const;                     // the values of an integer input: known from shapes, or read
+  Ints ints(size_t i) const;  // the values of an integer input: known from shapes, or read
   double number(size_t i) const;
-  FileTensor host(size_t i) const;               // the value of any input, row-major
-  double number_of(const Value& v) const;        // the value of one element made on the way
+  FileTensor host(size_t i) const;         // the value of any input, row-major
+  double number_of(const Value& v) const;  // the value of one element made on the way
   bool has_attr(const char* name) const;
   int64_t integer(const char* name, int64_t otherwise) const;
   double real(const char* name, double otherwise) const;
@@ -50,11 +50,12 @@ class Import {
   std::vector<std::string> texts_attr(const char* name) const;
   const FileTensor& tensor_attr(const char* name) const;
   const ModelGraph& graph_attr(const char* name) const;
-  Value attr_value(const char* name) const;      // a tensor attribute as a value
+  Value attr_value(const char* name) const;                                  // a tensor attribute as a value
   const Attribute* attribute(const char* name) const { return find(name); }  // null: left out
   void out(Value v) { out(0, std::move(v)); }
   void out(size_t i, Value v);
-  Values run(const ModelGraph& body, const Values& inputs);  // a branch or one iteration; sees the outer names
+  Values run(const ModelGraph& body,
+             const Values& inputs);  // a branch or one iteration; sees the outer names
   std::vector<Item> run_items(const ModelGraph& body, std::vector<Item> inputs);  // the same with lists
   // While it lives, a run that a read starts keeps these values: a loop's own state is bound to no name.
   struct Held {
@@ -71,9 +72,10 @@ class Import {
   void set_item(size_t i, Item v);
   // ONNX element types (formats/onnx_types.h) of what is held wider than stored, else 0.
   int stored_as(size_t i) const;
-  void out_stored_as(size_t i, int type);        // after out(i, ...); otherwise an output of in(0)'s dtype inherits it
+  void out_stored_as(size_t i,
+                     int type);  // after out(i, ...); otherwise an output of in(0)'s dtype inherits it
   // Sequences and optionals exist only while recording.
-  List list_in(size_t i) const;                  // null where input i is no list
+  List list_in(size_t i) const;  // null where input i is no list
   void list_out(size_t i, List list);
   [[noreturn]] void unsupported(const std::string& why) const;
 
@@ -87,8 +89,8 @@ class Import {
 };
 using ImportFn = std::function<void(Import&)>;
 
-// Tables are filled at start by `const ImportTable rows(Dialect::kOnnx, {{"Relu", [](Import& i) {...}}, ...})`. A hook from
-// outside (Python, C++) replaces or adds a row for one process.
+// Tables are filled at start by `const ImportTable rows(Dialect::kOnnx, {{"Relu", [](Import& i) {...}},
+// ...})`. A hook from outside (Python, C++) replaces or adds a row for one process.
 struct ImportTable {
   ImportTable(Dialect d, std::initializer_list<std::pair<const char*, void (*)(Import&)>> rows);
 };
@@ -119,10 +121,11 @@ class WeightCache {
   std::unordered_map<const ModelNode*, std::vector<Item>> folded_;
 };
 using WatchFn = std::function<void(const std::string&, const Value&)>;
-std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights, const WatchFn& watch = {});
+std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights,
+                               const WatchFn& watch = {});
 
-// Records the model on these inputs (placeholders or values, in the order of m.graph.inputs); returns its outputs.
-// `watch`, if given, sees each named value as it is made (first-divergence finder).
+// Records the model on these inputs (placeholders or values, in the order of m.graph.inputs); returns its
+// outputs. `watch`, if given, sees each named value as it is made (first-divergence finder).
 Values record(const Model& m, const Values& inputs, const WatchFn& watch = {});
 
 }  // namespace yuloh::formats

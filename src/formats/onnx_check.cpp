@@ -21,7 +21,9 @@ class Checker {
  private:
   using Names = std::unordered_set<std::string>;
   template <class... A>
-  [[noreturn]] void bad(const A&... a) const { value_error("read: ", m_.path, ": ", a..., "."); }
+  [[noreturn]] void bad(const A&... a) const {
+    value_error("read: ", m_.path, ": ", a..., ".");
+  }
 
   bool known(const std::string& name, const std::vector<const Names*>& outer) const {
     for (const Names* n : outer)
@@ -106,7 +108,7 @@ class Checker {
   }
   void calls(const ModelGraph& g) {
     for (const ModelNode& n : g.nodes) {
-      const std::string key = n.domain + ":" + n.type + (n.overload.empty() ? "" : ":" + n.overload);
+      const std::string key = function_key(n);
       if (m_.functions.count(key)) no_recursion(key);
       for (const auto& [k, a] : n.attrs)
         if (const auto* body = std::get_if<std::shared_ptr<ModelGraph>>(&a)) calls(**body);
@@ -138,8 +140,12 @@ void captured_names(const ModelNode& n, std::vector<std::string>* out) {
 }
 
 void check_onnx(Model* m) { Checker(m).run(); }
+std::string operator_key(const ModelNode& n) { return n.domain.empty() ? n.type : n.domain + "." + n.type; }
+std::string function_key(const ModelNode& n) {
+  return n.domain + ":" + n.type + (n.overload.empty() ? "" : ":" + n.overload);
+}
 std::string describe_node(const ModelNode& n) {
-  std::string s = n.domain.empty() ? n.type : n.domain + "." + n.type;
+  const std::string s = operator_key(n);
   const std::string& name = !n.name.empty() || n.outputs.empty() ? n.name : n.outputs[0];
   return name.empty() ? s : s + " '" + name + "'";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX mappings: control flow, sequences, optionals. All of it happens while recording: a branch is chosen when its
-// condition is known, loops are unrolled, sequences are lists of values.
+// ONNX mappings: control flow, sequences, optionals. All of it happens while recording: a branch is chosen
+// when its condition is known, loops are unrolled, sequences are lists of values.
 #include <algorithm>
 
 #include "formats/onnx_ops.h"
@@ -20,8 +20,8 @@ void branch(Import& i) {
   for (size_t k = 0; k < r.size(); ++k) i.set_item(k, std::move(r[k]));
 }
 
-// Loop: inputs trip count, condition, state; the body takes (iteration, condition, state) and gives (condition, state,
-// one slice of each scan output).
+// Loop: inputs trip count, condition, state; the body takes (iteration, condition, state) and gives
+// (condition, state, one slice of each scan output).
 void loop(Import& i) {
   const bool limited = i.has(0), conditional = i.has(1);
   const int64_t trips = limited ? first(i, 0) : INT64_MAX;
@@ -29,7 +29,8 @@ void loop(Import& i) {
   const ModelGraph& body = i.graph_attr("body");
   const size_t n_state = i.n_inputs() > 2 ? i.n_inputs() - 2 : 0;
   if (body.outputs.size() < 1 + n_state || body.inputs.size() != 2 + n_state)
-    value_error("Loop: the body has ", body.inputs.size(), " inputs and ", body.outputs.size(), " outputs for ", n_state, " state values.");
+    value_error("Loop: the body has ", body.inputs.size(), " inputs and ", body.outputs.size(),
+                " outputs for ", n_state, " state values.");
   const size_t n_scan = body.outputs.size() - 1 - n_state;
   std::vector<Item> state;
   for (size_t k = 0; k < n_state; ++k) state.push_back(i.item(k + 2));
@@ -42,7 +43,8 @@ void loop(Import& i) {
     const Import::Held held(i, &state, &scans);  // a condition that is read may run what was recorded
     std::vector<Item> out = i.run_items(body, std::move(in));
     for (size_t k = 0; k < n_state; ++k) state[k] = out[1 + k];
-    for (size_t k = 0; k < n_scan; ++k) scans[k].push_back(out[1 + n_state + k].value), stored[k] = out[1 + n_state + k].stored_as;
+    for (size_t k = 0; k < n_scan; ++k)
+      scans[k].push_back(out[1 + n_state + k].value), stored[k] = out[1 + n_state + k].stored_as;
     go = i.truth(out[0].value, "the loop's condition");
   }
   for (size_t k = 0; k < n_state; ++k) i.set_item(k, state[k]);
@@ -67,15 +69,21 @@ void scan(Import& i) {
   const bool old = i.opset() < 9;
   const size_t first = old ? 1 : 0;
   const ModelGraph& body = i.graph_attr("body");
-  const size_t n_scan = static_cast<size_t>(bounded(i, "num_scan_inputs", 1, 0, 1 << 20)), n_in = i.n_inputs() - first;
-  if (n_scan > n_in || body.inputs.size() != n_in) value_error("Scan: the body takes ", body.inputs.size(), " inputs; expected ", n_in, ".");
-  expect(i, i.n_inputs() > first && body.outputs.size() >= n_in - n_scan, "a body that gives every state back");
+  const size_t n_scan = static_cast<size_t>(bounded(i, "num_scan_inputs", 1, 0, 1 << 20)),
+               n_in = i.n_inputs() - first;
+  if (n_scan > n_in || body.inputs.size() != n_in)
+    value_error("Scan: the body takes ", body.inputs.size(), " inputs; expected ", n_in, ".");
+  expect(i, i.n_inputs() > first && body.outputs.size() >= n_in - n_scan,
+         "a body that gives every state back");
   const size_t n_state = n_in - n_scan, n_out = body.outputs.size() - n_state;
   const Ints in_axes = i.ints_attr("scan_input_axes", Ints(static_cast<uint32_t>(n_scan), 0));
-  const Ints in_dirs = i.ints_attr(old ? "directions" : "scan_input_directions", Ints(static_cast<uint32_t>(n_scan), 0));
+  const Ints in_dirs =
+      i.ints_attr(old ? "directions" : "scan_input_directions", Ints(static_cast<uint32_t>(n_scan), 0));
   const Ints out_axes = i.ints_attr("scan_output_axes", Ints(static_cast<uint32_t>(n_out), 0));
   const Ints out_dirs = i.ints_attr("scan_output_directions", Ints(static_cast<uint32_t>(n_out), 0));
-  expect(i, in_axes.size() == n_scan && in_dirs.size() == n_scan && out_axes.size() == n_out && out_dirs.size() == n_out,
+  expect(i,
+         in_axes.size() == n_scan && in_dirs.size() == n_scan && out_axes.size() == n_out &&
+             out_dirs.size() == n_out,
          "an axis and a direction for every scanned value");
   const int64_t batches = old ? i.in(first).shape()[0] : 1;
   std::vector<Values> per_output(n_state + n_out);
@@ -94,7 +102,8 @@ void scan(Import& i) {
       const int64_t axis = axis_of(i, in_axes[k], v.rank()), n = v.shape()[axis];
       if (steps >= 0 && steps != n) value_error("Scan: inputs have ", steps, " and ", n, " steps.");
       steps = n;
-      for (int64_t t = 0; t < n; ++t) slices[k].push_back(squeeze(narrow(v, axis, in_dirs[k] ? n - 1 - t : t, 1), axis));
+      for (int64_t t = 0; t < n; ++t)
+        slices[k].push_back(squeeze(narrow(v, axis, in_dirs[k] ? n - 1 - t : t, 1), axis));
     }
     for (int64_t t = 0; t < steps; ++t) {
       std::vector<Item> in = state;
@@ -108,7 +117,8 @@ void scan(Import& i) {
       if (outs[k].empty()) i.unsupported("no steps");
       Values& v = outs[k];
       if (out_dirs[k]) std::reverse(v.begin(), v.end());
-      per_output[n_state + k].push_back(call("stack", v, {{"axis", axis_of(i, out_axes[k], v[0].rank() + 1)}}));
+      per_output[n_state + k].push_back(
+          call("stack", v, {{"axis", axis_of(i, out_axes[k], v[0].rank() + 1)}}));
     }
   }
   for (size_t k = 0; k < per_output.size(); ++k)
@@ -194,23 +204,35 @@ void sequence_map(Import& i) {
   for (size_t k = 0; k < out.size(); ++k) i.list_out(k, list_of_values(std::move(out[k])));
 }
 // ---- optionals: what they hold, or an item of nothing ----
-void optional(Import& i) {
-  i.set_item(0, i.has(0) ? i.item(0) : Item());
-}
+void optional(Import& i) { i.set_item(0, i.has(0) ? i.item(0) : Item()); }
 void get_element(Import& i) {
   if (!i.has(0)) value_error("OptionalGetElement: the optional is empty.");
   i.set_item(0, i.item(0));
 }
-void has_element(Import& i) {
-  i.set_item(0, item_of(full({}, i.has(0) ? 1 : 0, DType::kBool)));
-}
+void has_element(Import& i) { i.set_item(0, item_of(full({}, i.has(0) ? 1 : 0, DType::kBool))); }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"If", branch}, {"Loop", loop}, {"Scan", scan}, {"SequenceConstruct", construct}, {"SequenceAt", at}, {"SequenceInsert", insert},
-  {"SequenceEmpty", [](Import& i) { i.list_out(0, list_of_values({})); }}, {"SequenceErase", erase},
-  {"SequenceLength", [](Import& i) { i.set_item(0, item_of(data_of(std::vector<int64_t>{static_cast<int64_t>(sequence(i, 0).size())}, {}))); }},
-  {"SplitToSequence", split_to}, {"ConcatFromSequence", concat_from}, {"SequenceMap", sequence_map},
-  {"Optional", optional}, {"OptionalGetElement", get_element}, {"OptionalHasElement", has_element},
-});
+const ImportTable table(
+    Dialect::kOnnx,
+    {
+        {"If", branch},
+        {"Loop", loop},
+        {"Scan", scan},
+        {"SequenceConstruct", construct},
+        {"SequenceAt", at},
+        {"SequenceInsert", insert},
+        {"SequenceEmpty", [](Import& i) { i.list_out(0, list_of_values({})); }},
+        {"SequenceErase", erase},
+        {"SequenceLength",
+         [](Import& i) {
+           i.set_item(
+               0, item_of(data_of(std::vector<int64_t>{static_cast<int64_t>(sequence(i, 0).size())}, {})));
+         }},
+        {"SplitToSequence", split_to},
+        {"ConcatFromSequence", concat_from},
+        {"SequenceMap", sequence_map},
+        {"Optional", optional},
+        {"OptionalGetElement", get_element},
+        {"OptionalHasElement", has_element},
+    });
 }  // namespace
 }  // namespace yuloh::formats

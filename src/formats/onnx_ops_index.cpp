@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX mappings: gathering, scattering, sorting, searching. Where the result's shape depends on data (NonZero, Unique,
-// Compress) the data are read.
+// ONNX mappings: gathering, scattering, sorting, searching. Where the result's shape depends on data
+// (NonZero, Unique, Compress) the data are read.
 #include <algorithm>
 #include <numeric>
 
@@ -21,7 +21,8 @@ void do_gather(Import& i) {
 void gather_elements(Import& i) {
   const Value x = i.in(0);
   const int64_t axis = axis_of(i, i.integer("axis", 0), x.rank());
-  i.out(call("take_along_axis", {x, non_negative(i.in(1), x.shape()[axis])}, {{"axis", axis}, {"broadcast", false}}));
+  i.out(call("take_along_axis", {x, non_negative(i.in(1), x.shape()[axis])},
+             {{"axis", axis}, {"broadcast", false}}));
 }
 // Positions [.., k] into the first k axes of `dims` as row-major numbers [..].
 Value flat_positions(const Value& index, const Shape& dims, int64_t first) {
@@ -38,9 +39,11 @@ int64_t product(const Shape& s, int64_t from, int64_t to) {
 void gather_nd(Import& i) {
   need(i, {1, 1});
   const Value x = i.in(0), index = i.in(1);
-  const int64_t batch = bounded(i, "batch_dims", 0, 0, std::min(x.rank(), index.rank()) - 1), k = index.shape().back();
+  const int64_t batch = bounded(i, "batch_dims", 0, 0, std::min(x.rank(), index.rank()) - 1),
+                k = index.shape().back();
   if (k < 0 || batch + k > x.rank()) value_error("GatherND: ", k, " coordinates do not fit ", x.shape(), ".");
-  const int64_t nb = product(x.shape(), 0, batch), inner = product(x.shape(), batch, batch + k), rest = product(x.shape(), batch + k, x.rank());
+  const int64_t nb = product(x.shape(), 0, batch), inner = product(x.shape(), batch, batch + k),
+                rest = product(x.shape(), batch + k, x.rank());
   Value at = flat_positions(index, x.shape(), batch);
   at = reshape(at, {nb, numel(at.shape()) / std::max<int64_t>(nb, 1)});
   at = at + iota({nb, 1}, 0, DType::kInt64) * static_cast<double>(inner);
@@ -53,7 +56,8 @@ const char* reduction_of(const Import& i) {
   return r == "none" ? "assign" : r == "add" ? "add" : r == "mul" ? "mul" : r == "max" ? "amax" : "amin";
 }
 Value put(const Value& x, const Value& index, const Value& updates, int64_t axis, const char* reduce) {
-  return call("put_along_axis_core", {x, index, updates}, {{"axis", axis}, {"reduce", reduce}, {"include_self", true}, {"broadcast", false}});
+  return call("put_along_axis_core", {x, index, updates},
+              {{"axis", axis}, {"reduce", reduce}, {"include_self", true}, {"broadcast", false}});
 }
 void scatter_elements(Import& i) {
   const Value x = i.in(0);
@@ -64,22 +68,26 @@ void scatter_nd(Import& i) {
   need(i, {1, 1});
   const Value x = i.in(0), index = i.in(1);
   expect(i, index.shape().back() <= x.rank(), "no more coordinates than x has dims");
-  const int64_t k = index.shape().back(), outer = product(x.shape(), 0, k), rest = product(x.shape(), k, x.rank());
+  const int64_t k = index.shape().back(), outer = product(x.shape(), 0, k),
+                rest = product(x.shape(), k, x.rank());
   const int64_t n = numel(index.shape()) / std::max<int64_t>(k, 1);
   const Value at = broadcast_to(reshape(flat_positions(index, x.shape(), 0), {n, 1}), {n, rest});
-  i.out(reshape(put(reshape(x, {outer, rest}), at, reshape(i.in(2), {n, rest}), 0, reduction_of(i)), x.shape()));
+  i.out(reshape(put(reshape(x, {outer, rest}), at, reshape(i.in(2), {n, rest}), 0, reduction_of(i)),
+                x.shape()));
 }
 // Writes `update` into a cache at positions along the sequence axis, one start per batch entry.
 void tensor_scatter(Import& i) {
   need(i, {1, 1});
   expect(i, i.in(0).rank() == i.in(1).rank(), "past and update of one rank");
   const Value past = i.in(0), update = i.in(1);
-  const int64_t axis = axis_of(i, i.integer("axis", -2), past.rank()), n = past.shape()[axis], m = update.shape()[axis];
+  const int64_t axis = axis_of(i, i.integer("axis", -2), past.rank()), n = past.shape()[axis],
+                m = update.shape()[axis];
   Value start = i.has(2) ? to(i.in(2), DType::kInt64) : full({past.shape()[0]}, 0, DType::kInt64);
   Shape s(past.rank(), 1), along(past.rank(), 1);
   s[0] = past.shape()[0], along[axis] = m;
   Value at = reshape(start, s) + iota(along, axis, DType::kInt64);
-  if (i.text("mode", "linear") == "circular") at = call("mod_unchecked", {at, constant(static_cast<double>(n), DType::kInt64)});
+  if (i.text("mode", "linear") == "circular")
+    at = call("mod_unchecked", {at, constant(static_cast<double>(n), DType::kInt64)});
   i.out(put(past, broadcast_to(at, update.shape()), update, axis, "assign"));
 }
 void one_hot(Import& i) {
@@ -97,7 +105,10 @@ void one_hot(Import& i) {
 void top_k(Import& i) {
   const int64_t k = i.opset() < 10 ? i.integer("k", 1) : first(i, 1);
   const Value x = i.in(0);
-  const Values r = call_all("topk", {x}, {{"k", k}, {"axis", axis_of(i, i.integer("axis", -1), x.rank())}, {"largest", i.integer("largest", 1) != 0}});
+  const Values r = call_all("topk", {x},
+                            {{"k", k},
+                             {"axis", axis_of(i, i.integer("axis", -1), x.rank())},
+                             {"largest", i.integer("largest", 1) != 0}});
   i.out(0, r[0]), i.out(1, r[1]);
   if (i.node.outputs.size() > 1) i.out_stored_as(1, 0);
 }
@@ -117,7 +128,9 @@ void non_zero(Import& i) {
   const int64_t total = numel(s), rank = std::max<int64_t>(1, s.size());
   std::vector<int64_t> hits;
   for (int64_t k = 0; k < total; ++k)
-    if (load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype), t.type.dtype) != 0) hits.push_back(k);
+    if (load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype),
+                    t.type.dtype) != 0)
+      hits.push_back(k);
   std::vector<int64_t> r;
   for (int64_t d = 0; d < rank; ++d)
     for (int64_t k : hits) r.push_back(s.empty() ? 0 : k / strides[d] % s[d]);
@@ -128,8 +141,10 @@ void compress(Import& i) {
   const Ints condition = i.ints(1);
   Value x = i.in(0);
   int64_t axis = 0;
-  if (i.has_attr("axis")) axis = axis_of(i, i.integer("axis", 0), x.rank());
-  else x = reshape(x, {numel(x.shape())});
+  if (i.has_attr("axis"))
+    axis = axis_of(i, i.integer("axis", 0), x.rank());
+  else
+    x = reshape(x, {numel(x.shape())});
   std::vector<int64_t> keep;
   for (size_t k = 0; k < condition.size(); ++k)
     if (condition[k]) keep.push_back(static_cast<int64_t>(k));
@@ -141,7 +156,8 @@ void unique(Import& i) {
   const bool along = i.has_attr("axis");
   const int64_t axis = along ? axis_of(i, i.integer("axis", 0), x.rank()) : 0;
   if (!along) x = reshape(x, {numel(x.shape())});
-  const int64_t n = x.shape()[axis], outer = product(x.shape(), 0, axis), inner = product(x.shape(), axis + 1, x.rank());
+  const int64_t n = x.shape()[axis], outer = product(x.shape(), 0, axis),
+                inner = product(x.shape(), axis + 1, x.rank());
   const char* p = static_cast<const char*>(t.buffer->data());
   const size_t size = dtype_size(t.type.dtype);
   const bool integral = is_integral(t.type.dtype);
@@ -170,7 +186,8 @@ void unique(Import& i) {
     std::vector<int64_t> by(first.size()), place(first.size()), f, c;
     std::iota(by.begin(), by.end(), int64_t{0});
     std::sort(by.begin(), by.end(), [&](int64_t a, int64_t b) { return first[a] < first[b]; });
-    for (size_t k = 0; k < by.size(); ++k) place[by[k]] = static_cast<int64_t>(k), f.push_back(first[by[k]]), c.push_back(count[by[k]]);
+    for (size_t k = 0; k < by.size(); ++k)
+      place[by[k]] = static_cast<int64_t>(k), f.push_back(first[by[k]]), c.push_back(count[by[k]]);
     for (int64_t& v : inverse) v = place[v];
     first = f, count = c;
   }
@@ -185,8 +202,10 @@ void suppress(Import& i) {
   const double limit = has_limit ? i.number(4) : 0;
   const FileTensor boxes = i.host(0), scores = i.host(1);
   const Shape &bs = boxes.type.shape, &ss = scores.type.shape;
-  expect(i, bs.size() == 3 && ss.size() == 3 && bs[2] == 4 && bs[0] == ss[0] && bs[1] == ss[2], "boxes [batch, n, 4] and scores [batch, classes, n]");
-  if (boxes.type.dtype != DType::kFloat32 || scores.type.dtype != DType::kFloat32) i.unsupported("boxes that are not float32");
+  expect(i, bs.size() == 3 && ss.size() == 3 && bs[2] == 4 && bs[0] == ss[0] && bs[1] == ss[2],
+         "boxes [batch, n, 4] and scores [batch, classes, n]");
+  if (boxes.type.dtype != DType::kFloat32 || scores.type.dtype != DType::kFloat32)
+    i.unsupported("boxes that are not float32");
   const int64_t batches = scores.type.shape[0], classes = scores.type.shape[1], n = scores.type.shape[2];
   const bool centre = i.integer("center_point_box", 0);
   std::vector<int64_t> r;
@@ -199,27 +218,51 @@ void suppress(Import& i) {
       for (int64_t k = 0; k < n; ++k) {
         if (has_limit && !(score[k] > limit)) continue;
         const float* q = box + 4 * k;
-        if (centre) corners.insert(corners.end(), {q[0] - q[2] / 2, q[1] - q[3] / 2, q[0] + q[2] / 2, q[1] + q[3] / 2});
-        else corners.insert(corners.end(), {std::min(q[1], q[3]), std::min(q[0], q[2]), std::max(q[1], q[3]), std::max(q[0], q[2])});
+        if (centre)
+          corners.insert(corners.end(), {q[0] - q[2] / 2, q[1] - q[3] / 2, q[0] + q[2] / 2, q[1] + q[3] / 2});
+        else
+          corners.insert(corners.end(), {std::min(q[1], q[3]), std::min(q[0], q[2]), std::max(q[1], q[3]),
+                                         std::max(q[0], q[2])});
         chosen.push_back(score[k]), from.push_back(k);
       }
-      const std::vector<int64_t> kept = nms(corners.data(), chosen.data(), nullptr, static_cast<int64_t>(from.size()), overlap);
-      for (size_t k = 0; k < kept.size() && static_cast<int64_t>(k) < most; ++k) r.insert(r.end(), {b, c, from[kept[k]]});
+      const std::vector<int64_t> kept =
+          nms(corners.data(), chosen.data(), nullptr, static_cast<int64_t>(from.size()), overlap);
+      for (size_t k = 0; k < kept.size() && static_cast<int64_t>(k) < most; ++k)
+        r.insert(r.end(), {b, c, from[kept[k]]});
     }
   }
   i.out(data_of(r, {static_cast<Dim>(r.size() / 3), 3}));
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"Gather", do_gather}, {"GatherElements", gather_elements}, {"GatherND", gather_nd}, {"ScatterElements", scatter_elements},
-  {"Scatter", scatter_elements}, {"ScatterND", scatter_nd}, {"TensorScatter", tensor_scatter}, {"OneHot", one_hot}, {"TopK", top_k},
-  {"ArgMax", [](Import& i) { arg_extreme(i, "argmax"); }}, {"ArgMin", [](Import& i) { arg_extreme(i, "argmin"); }},
-  {"NonZero", non_zero}, {"Compress", compress}, {"Unique", unique}, {"NonMaxSuppression", suppress},
-  {"ai.onnx.ml.ArrayFeatureExtractor", [](Import& i) {
-    const Value x = i.in(0), index = i.in(1);
-    i.out(gather(x.rank() > 1 ? x : reshape(x, {1, x.shape()[0]}), reshape(index, {numel(index.shape())}), std::max<int64_t>(x.rank() - 1, 1)));
-  }},
-  {"ai.onnx.ml.Binarizer", [](Import& i) { i.out(to(greater_than(i.in(0), constant_like(i.real("threshold", 0), i.in(0))), i.in(0).dtype())); }},
-});
+const ImportTable table(Dialect::kOnnx,
+                        {
+                            {"Gather", do_gather},
+                            {"GatherElements", gather_elements},
+                            {"GatherND", gather_nd},
+                            {"ScatterElements", scatter_elements},
+                            {"Scatter", scatter_elements},
+                            {"ScatterND", scatter_nd},
+                            {"TensorScatter", tensor_scatter},
+                            {"OneHot", one_hot},
+                            {"TopK", top_k},
+                            {"ArgMax", [](Import& i) { arg_extreme(i, "argmax"); }},
+                            {"ArgMin", [](Import& i) { arg_extreme(i, "argmin"); }},
+                            {"NonZero", non_zero},
+                            {"Compress", compress},
+                            {"Unique", unique},
+                            {"NonMaxSuppression", suppress},
+                            {"ai.onnx.ml.ArrayFeatureExtractor",
+                             [](Import& i) {
+                               const Value x = i.in(0), index = i.in(1);
+                               i.out(gather(x.rank() > 1 ? x : reshape(x, {1, x.shape()[0]}),
+                                            reshape(index, {numel(index.shape())}),
+                                            std::max<int64_t>(x.rank() - 1, 1)));
+                             }},
+                            {"ai.onnx.ml.Binarizer",
+                             [](Import& i) {
+                               i.out(to(greater_than(i.in(0), constant_like(i.real("threshold", 0), i.in(0))),
+                                        i.in(0).dtype()));
+                             }},
+                        });
 }  // namespace
 }  // namespace yuloh::formats

@@ -11,7 +11,9 @@ void need(const Import& i, std::initializer_list<int64_t> ranks) {
   size_t k = 0;
   for (int64_t r : ranks) {
     const int64_t got = i.in(k).rank();
-    if (got < r) value_error("import: ", describe_node(i.node), ": input ", k, " has shape ", i.in(k).shape(), "; expected at least ", r, " dims.");
+    if (got < r)
+      value_error("import: ", describe_node(i.node), ": input ", k, " has shape ", i.in(k).shape(),
+                  "; expected at least ", r, " dims.");
     ++k;
   }
 }
@@ -20,7 +22,9 @@ void expect(const Import& i, bool condition, const char* what) {
 }
 int64_t bounded(const Import& i, const char* name, int64_t otherwise, int64_t low, int64_t high) {
   const int64_t v = i.integer(name, otherwise);
-  if (v < low || v > high) value_error("import: ", describe_node(i.node), ": ", name, " is ", v, "; expected ", low, " to ", high, ".");
+  if (v < low || v > high)
+    value_error("import: ", describe_node(i.node), ": ", name, " is ", v, "; expected ", low, " to ", high,
+                ".");
   return v;
 }
 int64_t first(const Import& i, size_t k) {
@@ -30,7 +34,8 @@ int64_t first(const Import& i, size_t k) {
 }
 DType dtype_attr(const Import& i, const char* name, int otherwise) {
   const OnnxTypeInfo* info = onnx_type_info(i.integer(name, otherwise));
-  if (!info || info->dtype == DType::kString || is_complex(info->dtype)) i.unsupported(std::string(name) + " is no element type that can be computed");
+  if (!info || info->dtype == DType::kString || is_complex(info->dtype))
+    i.unsupported(std::string(name) + " is no element type that can be computed");
   return info->dtype;
 }
 Value non_negative(const Value& index, int64_t extent) {
@@ -45,21 +50,40 @@ Value wrapped(const Value& v, int stored_as) {
     return affine(call("bitwise_and", {affine(v, 1, half), constant(2 * half - 1, v.dtype())}), 1, -half);
   };
   switch (stored_as) {
-    case kOnnxUInt16: return masked(65535);
-    case kOnnxUInt32: return masked(4294967295.0);
-    case kOnnxUInt4: return masked(15);
-    case kOnnxUInt2: return masked(3);
-    case kOnnxInt4: return centred(8);
-    case kOnnxInt2: return centred(2);
-    default: return minifloat_format(stored_as) ? to_minifloat(v, stored_as, true) : v;
+    case kOnnxUInt16:
+      return masked(65535);
+    case kOnnxUInt32:
+      return masked(4294967295.0);
+    case kOnnxUInt4:
+      return masked(15);
+    case kOnnxUInt2:
+      return masked(3);
+    case kOnnxInt4:
+      return centred(8);
+    case kOnnxInt2:
+      return centred(2);
+    default:
+      return minifloat_format(stored_as) ? to_minifloat(v, stored_as, true) : v;
   }
 }
 
 namespace {
 
-#define UNARY(onnx, op) {onnx, [](Import& i) { i.out(call(op, {i.in(0)})); }}
-#define COMPARE(onnx, op) {onnx, [](Import& i) { i.out(call(op, {i.in(0), aligned(i, 1)})); i.out_stored_as(0, 0); }}
-#define VARIADIC(onnx, op) {onnx, [](Import& i) { i.out(fold(i, op)); }}
+#define UNARY(onnx, op)                                 \
+  {                                                     \
+    onnx, [](Import& i) { i.out(call(op, {i.in(0)})); } \
+  }
+#define COMPARE(onnx, op)                        \
+  {                                              \
+    onnx, [](Import& i) {                        \
+      i.out(call(op, {i.in(0), aligned(i, 1)})); \
+      i.out_stored_as(0, 0);                     \
+    }                                            \
+  }
+#define VARIADIC(onnx, op)                      \
+  {                                             \
+    onnx, [](Import& i) { i.out(fold(i, op)); } \
+  }
 
 // Before opset 7 the second operand's axes could be lined up with an axis of the first.
 Value aligned(const Import& i, size_t k) {
@@ -88,7 +112,9 @@ void power(Import& i) {
   Value x = i.in(0), y = aligned(i, 1);
   const DType t = x.dtype();
   if (y.dtype() != t) {
-    const DType work = is_integral(t) || y.dtype() == DType::kFloat64 ? DType::kFloat64 : promote(t, is_integral(y.dtype()) ? t : y.dtype());
+    const DType work = is_integral(t) || y.dtype() == DType::kFloat64
+                           ? DType::kFloat64
+                           : promote(t, is_integral(y.dtype()) ? t : y.dtype());
     return i.out(to(call("pow", {to(x, work), to(y, work)}), t));
   }
   i.out(call("pow", {x, y}));
@@ -105,14 +131,19 @@ void clip(Import& i) {
   i.out(x);
 }
 void shift(Import& i) {
-  const bool left = i.text("direction", "") == "LEFT", is_signed = !unsigned_type(i.in(0).dtype()) && !i.stored_as(0);
-  const Value v = call(left ? "bitwise_left_shift" : "bitwise_right_shift", {i.in(0), i.in(1)}, {{"is_arithmetic", is_signed}});
+  const bool left = i.text("direction", "") == "LEFT",
+             is_signed = !unsigned_type(i.in(0).dtype()) && !i.stored_as(0);
+  const Value v = call(left ? "bitwise_left_shift" : "bitwise_right_shift", {i.in(0), i.in(1)},
+                       {{"is_arithmetic", is_signed}});
   i.out(wrapped(v, i.stored_as(0)));
 }
 void is_inf(Import& i) {
   const bool low = i.integer("detect_negative", 1), high = i.integer("detect_positive", 1);
   const Value x = i.in(0);
-  i.out(low && high ? call("isinf", {x}) : low ? call("isneginf", {x}) : high ? call("isposinf", {x}) : full(x.shape(), 0, DType::kBool));
+  i.out(low && high ? call("isinf", {x})
+        : low       ? call("isneginf", {x})
+        : high      ? call("isposinf", {x})
+                    : full(x.shape(), 0, DType::kBool));
 }
 void prelu(Import& i) {
   Value x = i.in(0), slope = i.in(1);
@@ -138,49 +169,131 @@ void swish(Import& i) {
   i.out(alpha == 1 ? call("silu", {x}) : x * call("sigmoid", {x * alpha}));
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  UNARY("Abs", "abs"), UNARY("Ceil", "ceil"), UNARY("Floor", "floor"), UNARY("Round", "round"), UNARY("Sqrt", "sqrt"),
-  UNARY("Exp", "exp"), UNARY("Log", "log"), UNARY("Sin", "sin"), UNARY("Cos", "cos"), UNARY("Tan", "tan"), UNARY("Asin", "asin"),
-  UNARY("Acos", "acos"), UNARY("Atan", "atan"), UNARY("Sinh", "sinh"), UNARY("Cosh", "cosh"), UNARY("Asinh", "asinh"),
-  UNARY("Acosh", "acosh"), UNARY("Atanh", "atanh"), UNARY("Erf", "erf"), UNARY("Sign", "sign"), UNARY("Reciprocal", "reciprocal"),
-  UNARY("Relu", "relu"), UNARY("Sigmoid", "sigmoid"), UNARY("Tanh", "tanh"), UNARY("Softsign", "softsign"), UNARY("Mish", "mish"),
-  UNARY("IsNaN", "isnan"), UNARY("Not", "logical_not"),
-  {"HardSwish", [](Import& i) { i.out(i.in(0) * call("hardsigmoid", {i.in(0)}, {{"slope", 1.0 / 6}, {"offset", .5}})); }},
-  {"Neg", [](Import& i) { i.out(wrapped(-i.in(0), i.stored_as(0))); }},
-  {"BitwiseNot", [](Import& i) { i.out(wrapped(call("bitwise_not", {i.in(0)}), i.stored_as(0))); }},
-  {"Identity", [](Import& i) { i.set_item(0, i.item(0)); }},
-  {"Add", [](Import& i) { arithmetic(i, "add"); }}, {"Sub", [](Import& i) { arithmetic(i, "subtract"); }},
-  {"Mul", [](Import& i) { arithmetic(i, "multiply"); }}, {"Div", [](Import& i) { i.out(divided(i.in(0), aligned(i, 1))); }},
-  {"Pow", power},
-  {"Mod", [](Import& i) { i.out(call(i.integer("fmod", 0) ? "fmod_unchecked" : "mod_unchecked", {i.in(0), i.in(1)})); }},
-  {"BitShift", shift},
-  {"BitwiseAnd", [](Import& i) { i.out(call("bitwise_and", {i.in(0), i.in(1)})); }},
-  {"BitwiseOr", [](Import& i) { i.out(call("bitwise_or", {i.in(0), i.in(1)})); }},
-  {"BitwiseXor", [](Import& i) { i.out(call("bitwise_xor", {i.in(0), i.in(1)})); }},
-  COMPARE("And", "logical_and"), COMPARE("Or", "logical_or"), COMPARE("Xor", "logical_xor"), COMPARE("Equal", "equal"),
-  COMPARE("Greater", "greater_than"), COMPARE("Less", "less_than"), COMPARE("GreaterOrEqual", "greater_equal"),
-  COMPARE("LessOrEqual", "less_equal"),
-  VARIADIC("Max", "maximum"), VARIADIC("Min", "minimum"), VARIADIC("Sum", "add"), {"Mean", mean_of},
-  {"Where", [](Import& i) { i.out(where(i.in(0), i.in(1), i.in(2))); i.out_stored_as(0, i.stored_as(1)); }},
-  {"Clip", clip}, {"IsInf", is_inf}, {"PRelu", prelu}, {"Shrink", shrink}, {"Swish", swish},
-  {"Softplus", [](Import& i) { i.out(call("softplus", {i.in(0)}, {{"threshold", 1e30}})); }},
-  {"LeakyRelu", [](Import& i) { i.out(call("leaky_relu", {i.in(0)}, {{"negative_slope", i.real("alpha", .01)}})); }},
-  {"Elu", [](Import& i) { i.out(call("elu", {i.in(0)}, {{"alpha", i.real("alpha", 1)}})); }},
-  {"Celu", [](Import& i) { i.out(call("celu", {i.in(0)}, {{"alpha", i.real("alpha", 1)}})); }},
-  {"Selu", [](Import& i) {
-    i.out(call("selu", {i.in(0)}, {{"scale", i.real("gamma", 1.0507009873554805)}, {"alpha", i.real("alpha", 1.6732632423543772)}}));
-  }},
-  {"ThresholdedRelu", [](Import& i) { i.out(call("thresholded_relu", {i.in(0)}, {{"threshold", i.real("alpha", 1)}})); }},
-  {"HardSigmoid", [](Import& i) {
-    i.out(call("hardsigmoid", {i.in(0)}, {{"slope", i.real("alpha", .2)}, {"offset", i.real("beta", .5)}}));
-  }},
-  {"Gelu", [](Import& i) { i.out(call("gelu", {i.in(0)}, {{"approximate", i.text("approximate", "none") == "tanh"}})); }},
-  {"com.microsoft.Gelu", [](Import& i) { i.out(call("gelu", {i.in(0)})); }},
-  {"com.microsoft.FastGelu", [](Import& i) {
-    i.out(call("gelu", {i.has(1) ? i.in(0) + i.in(1) : i.in(0)}, {{"approximate", true}}));
-  }},
-  {"com.microsoft.BiasGelu", [](Import& i) { i.out(call("gelu", {i.in(0) + i.in(1)})); }},
-  {"com.microsoft.QuickGelu", [](Import& i) { i.out(i.in(0) * call("sigmoid", {i.in(0) * i.real("alpha", 1.702)})); }},
-});
+const ImportTable table(
+    Dialect::kOnnx,
+    {
+        UNARY("Abs", "abs"),
+        UNARY("Ceil", "ceil"),
+        UNARY("Floor", "floor"),
+        UNARY("Round", "round"),
+        UNARY("Sqrt", "sqrt"),
+        UNARY("Exp", "exp"),
+        UNARY("Log", "log"),
+        UNARY("Sin", "sin"),
+        UNARY("Cos", "cos"),
+        UNARY("Tan", "tan"),
+        UNARY("Asin", "asin"),
+        UNARY("Acos", "acos"),
+        UNARY("Atan", "atan"),
+        UNARY("Sinh", "sinh"),
+        UNARY("Cosh", "cosh"),
+        UNARY("Asinh", "asinh"),
+        UNARY("Acosh", "acosh"),
+        UNARY("Atanh", "atanh"),
+        UNARY("Erf", "erf"),
+        UNARY("Sign", "sign"),
+        UNARY("Reciprocal", "reciprocal"),
+        UNARY("Relu", "relu"),
+        UNARY("Sigmoid", "sigmoid"),
+        UNARY("Tanh", "tanh"),
+        UNARY("Softsign", "softsign"),
+        UNARY("Mish", "mish"),
+        UNARY("IsNaN", "isnan"),
+        UNARY("Not", "logical_not"),
+        {"HardSwish",
+         [](Import& i) {
+           i.out(i.in(0) * call("hardsigmoid", {i.in(0)}, {{"slope", 1.0 / 6}, {"offset", .5}}));
+         }},
+        {"Neg", [](Import& i) { i.out(wrapped(-i.in(0), i.stored_as(0))); }},
+        {"BitwiseNot", [](Import& i) { i.out(wrapped(call("bitwise_not", {i.in(0)}), i.stored_as(0))); }},
+        {"Identity", [](Import& i) { i.set_item(0, i.item(0)); }},
+        {"Add", [](Import& i) { arithmetic(i, "add"); }},
+        {"Sub", [](Import& i) { arithmetic(i, "subtract"); }},
+        {"Mul", [](Import& i) { arithmetic(i, "multiply"); }},
+        {"Div", [](Import& i) { i.out(divided(i.in(0), aligned(i, 1))); }},
+        {"Pow", power},
+        {"Mod",
+         [](Import& i) {
+           i.out(call(i.integer("fmod", 0) ? "fmod_unchecked" : "mod_unchecked", {i.in(0), i.in(1)}));
+         }},
+        {"BitShift", shift},
+        {"BitwiseAnd",
+         [](Import& i) {
+           i.out(call("bitwise_and", {i.in(0), i.in(1)}));
+         }},
+        {"BitwiseOr",
+         [](Import& i) {
+           i.out(call("bitwise_or", {i.in(0), i.in(1)}));
+         }},
+        {"BitwiseXor",
+         [](Import& i) {
+           i.out(call("bitwise_xor", {i.in(0), i.in(1)}));
+         }},
+        COMPARE("And", "logical_and"),
+        COMPARE("Or", "logical_or"),
+        COMPARE("Xor", "logical_xor"),
+        COMPARE("Equal", "equal"),
+        COMPARE("Greater", "greater_than"),
+        COMPARE("Less", "less_than"),
+        COMPARE("GreaterOrEqual", "greater_equal"),
+        COMPARE("LessOrEqual", "less_equal"),
+        VARIADIC("Max", "maximum"),
+        VARIADIC("Min", "minimum"),
+        VARIADIC("Sum", "add"),
+        {"Mean", mean_of},
+        {"Where",
+         [](Import& i) {
+           i.out(where(i.in(0), i.in(1), i.in(2)));
+           i.out_stored_as(0, i.stored_as(1));
+         }},
+        {"Clip", clip},
+        {"IsInf", is_inf},
+        {"PRelu", prelu},
+        {"Shrink", shrink},
+        {"Swish", swish},
+        {"Softplus",
+         [](Import& i) {
+           i.out(call("softplus", {i.in(0)}, {{"threshold", 1e30}}));
+         }},
+        {"LeakyRelu",
+         [](Import& i) {
+           i.out(call("leaky_relu", {i.in(0)}, {{"negative_slope", i.real("alpha", .01)}}));
+         }},
+        {"Elu",
+         [](Import& i) {
+           i.out(call("elu", {i.in(0)}, {{"alpha", i.real("alpha", 1)}}));
+         }},
+        {"Celu",
+         [](Import& i) {
+           i.out(call("celu", {i.in(0)}, {{"alpha", i.real("alpha", 1)}}));
+         }},
+        {"Selu",
+         [](Import& i) {
+           i.out(call("selu", {i.in(0)},
+                      {{"scale", i.real("gamma", 1.0507009873554805)},
+                       {"alpha", i.real("alpha", 1.6732632423543772)}}));
+         }},
+        {"ThresholdedRelu",
+         [](Import& i) {
+           i.out(call("thresholded_relu", {i.in(0)}, {{"threshold", i.real("alpha", 1)}}));
+         }},
+        {"HardSigmoid",
+         [](Import& i) {
+           i.out(call("hardsigmoid", {i.in(0)},
+                      {{"slope", i.real("alpha", .2)}, {"offset", i.real("beta", .5)}}));
+         }},
+        {"Gelu",
+         [](Import& i) {
+           i.out(call("gelu", {i.in(0)}, {{"approximate", i.text("approximate", "none") == "tanh"}}));
+         }},
+        {"com.microsoft.Gelu", [](Import& i) { i.out(call("gelu", {i.in(0)})); }},
+        {"com.microsoft.FastGelu",
+         [](Import& i) {
+           i.out(call("gelu", {i.has(1) ? i.in(0) + i.in(1) : i.in(0)}, {{"approximate", true}}));
+         }},
+        {"com.microsoft.BiasGelu", [](Import& i) { i.out(call("gelu", {i.in(0) + i.in(1)})); }},
+        {"com.microsoft.QuickGelu",
+         [](Import& i) { i.out(i.in(0) * call("sigmoid", {i.in(0) * i.real("alpha", 1.702)})); }},
+    });
 }  // namespace
 }  // namespace yuloh::formats

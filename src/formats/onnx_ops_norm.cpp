@@ -26,10 +26,13 @@ void batch_norm(Import& i) {
       return i.out(call("batch_norm_infer", {x, i.in(3), i.in(4), scale, bias}, {{"epsilon", eps}}));
     const DType t = i.in(3).dtype();
     const Value factor = to(scale, t) / sqrt(i.in(4) + eps);
-    return i.out(to((to(x, t) - per_channel(i.in(3), x.rank())) * per_channel(factor, x.rank()) + per_channel(to(bias, t), x.rank()), x.dtype()));
+    return i.out(to((to(x, t) - per_channel(i.in(3), x.rank())) * per_channel(factor, x.rank()) +
+                        per_channel(to(bias, t), x.rank()),
+                    x.dtype()));
   }
   const Ints axes = axes_but_channel(x.rank());
-  const Value m = mean(x, axes, false), centred = x - per_channel(m, x.rank()), variance = mean(square(centred), axes, false);
+  const Value m = mean(x, axes, false), centred = x - per_channel(m, x.rank()),
+              variance = mean(square(centred), axes, false);
   i.out(centred * per_channel(scale / sqrt(variance + eps), x.rank()) + per_channel(bias, x.rank()));
   i.out(1, i.in(3) * momentum + m * (1 - momentum));
   i.out(2, i.in(4) * momentum + variance * (1 - momentum));
@@ -66,7 +69,8 @@ void layer_norm(Import& i) {
 }
 void rms_norm(Import& i) {
   const Value x = i.in(0), scale = i.in_or_null(1);
-  const Normalised n = normalise(x, axis_of(i, i.integer("axis", -1), x.rank()), i.real("epsilon", 1e-5), false);
+  const Normalised n =
+      normalise(x, axis_of(i, i.integer("axis", -1), x.rank()), i.real("epsilon", 1e-5), false);
   i.out(scale ? to(n.y, x.dtype()) * to(scale, x.dtype()) : to(n.y, x.dtype()));
   i.out(1, n.rstd);
 }
@@ -85,7 +89,8 @@ void skip_norm(Import& i, bool centre) {
 void instance_norm(Import& i) {
   need(i, {3, 1, 1});
   const Value x = i.in(0);
-  i.out(call_all("group_norm", {x, i.in(1), i.in(2)}, {{"num_groups", x.shape()[1]}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
+  i.out(call_all("group_norm", {x, i.in(1), i.in(2)},
+                 {{"num_groups", x.shape()[1]}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
 }
 void group_norm(Import& i) {
   need(i, {2, 1, 1});
@@ -93,10 +98,13 @@ void group_norm(Import& i) {
   Value scale = i.in(1), bias = i.in(2);
   const int64_t groups = bounded(i, "num_groups", 1, 1, 1 << 20), c = x.shape()[1];
   if (scale.shape()[0] == groups && groups != c) {
-    auto spread = [&](const Value& v) { return reshape(broadcast_to(reshape(v, {groups, 1}), {groups, c / groups}), {c}); };
+    auto spread = [&](const Value& v) {
+      return reshape(broadcast_to(reshape(v, {groups, 1}), {groups, c / groups}), {c});
+    };
     scale = spread(scale), bias = spread(bias);
   }
-  i.out(call_all("group_norm", {x, scale, bias}, {{"num_groups", groups}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
+  i.out(call_all("group_norm", {x, scale, bias},
+                 {{"num_groups", groups}, {"epsilon", i.real("epsilon", 1e-5)}})[0]);
 }
 void response_norm(Import& i) {
   need(i, {2});
@@ -125,14 +133,22 @@ void mean_variance(Import& i) {
   i.out(c / (sqrt(mean(square(c), axes)) + 1e-9));
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"BatchNormalization", batch_norm}, {"LayerNormalization", layer_norm}, {"RMSNormalization", rms_norm},
-  {"com.microsoft.LayerNormalization", layer_norm}, {"SimplifiedLayerNormalization", rms_norm},
-  {"com.microsoft.SimplifiedLayerNormalization", rms_norm},
-  {"com.microsoft.SkipLayerNormalization", [](Import& i) { skip_norm(i, true); }},
-  {"com.microsoft.SkipSimplifiedLayerNormalization", [](Import& i) { skip_norm(i, false); }},
-  {"InstanceNormalization", instance_norm}, {"GroupNormalization", group_norm}, {"LRN", response_norm},
-  {"LpNormalization", lp_norm}, {"MeanVarianceNormalization", mean_variance},
-});
+const ImportTable table(Dialect::kOnnx,
+                        {
+                            {"BatchNormalization", batch_norm},
+                            {"LayerNormalization", layer_norm},
+                            {"RMSNormalization", rms_norm},
+                            {"com.microsoft.LayerNormalization", layer_norm},
+                            {"SimplifiedLayerNormalization", rms_norm},
+                            {"com.microsoft.SimplifiedLayerNormalization", rms_norm},
+                            {"com.microsoft.SkipLayerNormalization", [](Import& i) { skip_norm(i, true); }},
+                            {"com.microsoft.SkipSimplifiedLayerNormalization",
+                             [](Import& i) { skip_norm(i, false); }},
+                            {"InstanceNormalization", instance_norm},
+                            {"GroupNormalization", group_norm},
+                            {"LRN", response_norm},
+                            {"LpNormalization", lp_norm},
+                            {"MeanVarianceNormalization", mean_variance},
+                        });
 }  // namespace
 }  // namespace yuloh::formats

@@ -30,26 +30,40 @@ Axes axes_of(const Import& i, int since_input) {
   for (int64_t g : given) a.axes.push_back(axis_of(i, g, rank));
   return a;
 }
-Value sum_over(const Value& x, const Axes& a) { return a.axes.empty() ? x : sum_in(x, a.axes, a.keep, x.dtype()); }
+Value sum_over(const Value& x, const Axes& a) {
+  return a.axes.empty() ? x : sum_in(x, a.axes, a.keep, x.dtype());
+}
 
 double lowest(DType t) {
   switch (t) {
-    case DType::kInt8: return -128;
-    case DType::kInt16: return -32768;
-    case DType::kInt32: return std::numeric_limits<int32_t>::min();
-    case DType::kInt64: return static_cast<double>(std::numeric_limits<int64_t>::min());
-    case DType::kUInt8: return 0;
-    default: return -std::numeric_limits<double>::infinity();
+    case DType::kInt8:
+      return -128;
+    case DType::kInt16:
+      return -32768;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::min();
+    case DType::kInt64:
+      return static_cast<double>(std::numeric_limits<int64_t>::min());
+    case DType::kUInt8:
+      return 0;
+    default:
+      return -std::numeric_limits<double>::infinity();
   }
 }
 double highest(DType t) {
   switch (t) {
-    case DType::kInt8: return 127;
-    case DType::kInt16: return 32767;
-    case DType::kInt32: return std::numeric_limits<int32_t>::max();
-    case DType::kInt64: return static_cast<double>(std::numeric_limits<int64_t>::max());
-    case DType::kUInt8: return 255;
-    default: return std::numeric_limits<double>::infinity();
+    case DType::kInt8:
+      return 127;
+    case DType::kInt16:
+      return 32767;
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::max();
+    case DType::kInt64:
+      return static_cast<double>(std::numeric_limits<int64_t>::max());
+    case DType::kUInt8:
+      return 255;
+    default:
+      return std::numeric_limits<double>::infinity();
   }
 }
 void extreme(Import& i, const char* op, const char* op_bool, double (*nothing)(DType)) {
@@ -74,7 +88,8 @@ void reduce_mean(Import& i) {
   if (is_integral(x.dtype())) {
     int64_t n = 1;
     for (int64_t d : a.axes) n *= x.shape()[d];
-    return i.out(to(sum_in(to(x, DType::kFloat64), a.axes, a.keep, DType::kFloat64) / static_cast<double>(n), x.dtype()));
+    return i.out(to(sum_in(to(x, DType::kFloat64), a.axes, a.keep, DType::kFloat64) / static_cast<double>(n),
+                    x.dtype()));
   }
   i.out(mean(x, a.axes, a.keep));
 }
@@ -92,7 +107,8 @@ void reduce_norm(Import& i, bool squares, bool root) {
 void reduce_log(Import& i, bool exponent) {
   const Axes a = axes_of(i, 18);
   const Value x = i.in(0);
-  if (exponent && !a.axes.empty() && numel(x.shape())) return i.out(call("logsumexp", {x}, {{"axis", a.axes}, {"keepdim", a.keep}}));
+  if (exponent && !a.axes.empty() && numel(x.shape()))
+    return i.out(call("logsumexp", {x}, {{"axis", a.axes}, {"keepdim", a.keep}}));
   i.out(exponent && a.axes.empty() ? x : log(sum_over(exponent ? exp(x) : x, a)));
 }
 
@@ -129,18 +145,29 @@ void hardmax(Import& i) {
   }
   Shape s(static_cast<uint32_t>(x.rank()), 1);
   s[axis] = x.shape()[axis];
-  i.out(reshape(to(equal(iota(s, axis, DType::kInt64), call("argmax", {x}, {{"axis", axis}, {"keepdim", true}})), x.dtype()), shape));
+  i.out(reshape(
+      to(equal(iota(s, axis, DType::kInt64), call("argmax", {x}, {{"axis", axis}, {"keepdim", true}})),
+         x.dtype()),
+      shape));
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"ReduceSum", [](Import& i) { i.out(sum_over(i.in(0), axes_of(i, 13))); }},
-  {"ReduceMean", reduce_mean}, {"ReduceProd", reduce_prod},
-  {"ReduceMax", [](Import& i) { extreme(i, "max", "any", lowest); }}, {"ReduceMin", [](Import& i) { extreme(i, "min", "all", highest); }},
-  {"ReduceL1", [](Import& i) { reduce_norm(i, false, false); }}, {"ReduceL2", [](Import& i) { reduce_norm(i, true, true); }},
-  {"ReduceSumSquare", [](Import& i) { reduce_norm(i, true, false); }},
-  {"ReduceLogSum", [](Import& i) { reduce_log(i, false); }}, {"ReduceLogSumExp", [](Import& i) { reduce_log(i, true); }},
-  {"CumSum", [](Import& i) { running(i, "cumsum_axis"); }}, {"CumProd", [](Import& i) { running(i, "cumprod_axis"); }},
-  {"Softmax", [](Import& i) { soft(i, "softmax"); }}, {"LogSoftmax", [](Import& i) { soft(i, "log_softmax"); }}, {"Hardmax", hardmax},
-});
+const ImportTable table(Dialect::kOnnx,
+                        {
+                            {"ReduceSum", [](Import& i) { i.out(sum_over(i.in(0), axes_of(i, 13))); }},
+                            {"ReduceMean", reduce_mean},
+                            {"ReduceProd", reduce_prod},
+                            {"ReduceMax", [](Import& i) { extreme(i, "max", "any", lowest); }},
+                            {"ReduceMin", [](Import& i) { extreme(i, "min", "all", highest); }},
+                            {"ReduceL1", [](Import& i) { reduce_norm(i, false, false); }},
+                            {"ReduceL2", [](Import& i) { reduce_norm(i, true, true); }},
+                            {"ReduceSumSquare", [](Import& i) { reduce_norm(i, true, false); }},
+                            {"ReduceLogSum", [](Import& i) { reduce_log(i, false); }},
+                            {"ReduceLogSumExp", [](Import& i) { reduce_log(i, true); }},
+                            {"CumSum", [](Import& i) { running(i, "cumsum_axis"); }},
+                            {"CumProd", [](Import& i) { running(i, "cumprod_axis"); }},
+                            {"Softmax", [](Import& i) { soft(i, "softmax"); }},
+                            {"LogSoftmax", [](Import& i) { soft(i, "log_softmax"); }},
+                            {"Hardmax", hardmax},
+                        });
 }  // namespace
 }  // namespace yuloh::formats

@@ -24,7 +24,8 @@ double source(const AxisPlan& p, const std::string& mode, int64_t k) {
   if (mode == "asymmetric") return x / p.scale;
   if (mode == "tf_half_pixel_for_nn") return (x + .5) / p.scale;
   if (mode == "tf_crop_and_resize")
-    return p.out > 1 ? p.roi_begin * (in - 1) + x * (p.roi_end - p.roi_begin) * (in - 1) / (out - 1) : .5 * (p.roi_begin + p.roi_end) * (in - 1);
+    return p.out > 1 ? p.roi_begin * (in - 1) + x * (p.roi_end - p.roi_begin) * (in - 1) / (out - 1)
+                     : .5 * (p.roi_begin + p.roi_end) * (in - 1);
   value_error("Resize: unknown coordinate_transformation_mode '", mode, "'.");
 }
 double nearest(double p, const std::string& mode) {
@@ -39,10 +40,12 @@ double kernel(double t, bool cubic, double a) {
   return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 // Linear and cubic along one axis; antialias widens the kernel when the axis shrinks.
-Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::string& coordinates, bool cubic, double a, bool exclude, bool antialias) {
+Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::string& coordinates, bool cubic,
+               double a, bool exclude, bool antialias) {
   const double stretch = antialias && p.scale < 1 ? 1 / p.scale : 1, reach = (cubic ? 2 : 1) * stretch;
   const int64_t taps = 2 * static_cast<int64_t>(std::ceil(std::min(reach, 1e7)));
-  if (taps * p.out > int64_t{1} << 26) value_error("Resize: ", taps, " taps for each of ", p.out, " elements of an axis are too many.");
+  if (taps * p.out > int64_t{1} << 26)
+    value_error("Resize: ", taps, " taps for each of ", p.out, " elements of an axis are too many.");
   Ints index;
   std::vector<double> weight;
   for (int64_t k = 0; k < p.out; ++k) {
@@ -70,28 +73,33 @@ void resize(Import& i) {
   if (i.has(scales_at)) {
     const FileTensor t = i.host(scales_at);
     for (int64_t k = 0; k < numel(t.type.shape); ++k)
-      scales.push_back(load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype), t.type.dtype));
+      scales.push_back(load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype),
+                                   t.type.dtype));
   }
   const Ints sizes = !upsample && !old && i.has(3) ? i.ints(3) : Ints();
   std::vector<double> roi;
-  const std::string coordinates = upsample || old ? "asymmetric" : i.text("coordinate_transformation_mode", "half_pixel");
+  const std::string coordinates =
+      upsample || old ? "asymmetric" : i.text("coordinate_transformation_mode", "half_pixel");
   if (coordinates == "tf_crop_and_resize" && i.has(1)) {
     const FileTensor t = i.host(1);
     for (int64_t k = 0; k < numel(t.type.shape); ++k)
-      roi.push_back(load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype), t.type.dtype));
+      roi.push_back(load_double(static_cast<const char*>(t.buffer->data()) + k * dtype_size(t.type.dtype),
+                                t.type.dtype));
   }
   const Value x = i.in(0);
   Ints axes = i.ints_attr("axes", {});
   if (axes.empty())
     for (int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
   const size_t n = axes.size();
-  if ((sizes.empty() ? scales.size() : sizes.size()) != n) value_error("Resize: sizes or scales do not fit x of shape ", x.shape(), ".");
+  if ((sizes.empty() ? scales.size() : sizes.size()) != n)
+    value_error("Resize: sizes or scales do not fit x of shape ", x.shape(), ".");
   std::vector<AxisPlan> plans(n);
   const std::string policy = i.text("keep_aspect_ratio_policy", "stretch");
   double common = 0;
   if (!sizes.empty() && policy != "stretch")
     for (size_t k = 0; k < n; ++k) {
-      const double s = static_cast<double>(sizes[k]) / static_cast<double>(x.shape()[axis_of(i, axes[k], x.rank())]);
+      const double s =
+          static_cast<double>(sizes[k]) / static_cast<double>(x.shape()[axis_of(i, axes[k], x.rank())]);
       common = k == 0 ? s : policy == "not_larger" ? std::min(common, s) : std::max(common, s);
     }
   for (size_t k = 0; k < n; ++k) {
@@ -101,10 +109,16 @@ void resize(Import& i) {
     p.in = in;
     if (roi.size() == 2 * n) p.roi_begin = roi[k], p.roi_end = roi[k + n];
     const double crop = coordinates == "tf_crop_and_resize" ? p.roi_end - p.roi_begin : 1;
-    if (common > 0 && common < 1e9) p.scale = common, p.out = static_cast<int64_t>(std::floor(common * static_cast<double>(in) + .5));
-    else if (!sizes.empty()) p.out = sizes[k], p.scale = static_cast<double>(p.out) / static_cast<double>(in);
-    else p.scale = scales[k], p.out = static_cast<int64_t>(std::floor(std::clamp(static_cast<double>(in) * crop * p.scale, -1.0, 1e12)));
-    if (!(p.scale > 0 && p.scale < 1e9) || p.out < 0 || p.out > (int64_t{1} << 24) || (p.out > 0 && in == 0)) value_error("Resize: axis ", axis, " of ", x.shape(), " becomes ", p.out, ".");
+    if (common > 0 && common < 1e9)
+      p.scale = common, p.out = static_cast<int64_t>(std::floor(common * static_cast<double>(in) + .5));
+    else if (!sizes.empty())
+      p.out = sizes[k], p.scale = static_cast<double>(p.out) / static_cast<double>(in);
+    else
+      p.scale = scales[k],
+      p.out =
+          static_cast<int64_t>(std::floor(std::clamp(static_cast<double>(in) * crop * p.scale, -1.0, 1e12)));
+    if (!(p.scale > 0 && p.scale < 1e9) || p.out < 0 || p.out > (int64_t{1} << 24) || (p.out > 0 && in == 0))
+      value_error("Resize: axis ", axis, " of ", x.shape(), " becomes ", p.out, ".");
   }
   const std::string mode = i.text("mode", "nearest");
   const DType t = x.dtype();
@@ -120,7 +134,8 @@ void resize(Import& i) {
       for (int64_t q = 0; q < p.out; ++q) where_at.push_back(nearest(source(p, coordinates, q), round));
       y = resize_axis(y, axes[k], Resize::kNearest, where_at);
     } else {
-      y = weighted(y, axes[k], p, coordinates, mode == "cubic", i.real("cubic_coeff_a", -.75), i.integer("exclude_outside", 0), i.integer("antialias", 0));
+      y = weighted(y, axes[k], p, coordinates, mode == "cubic", i.real("cubic_coeff_a", -.75),
+                   i.integer("exclude_outside", 0), i.integer("antialias", 0));
     }
     if (crop) {
       std::vector<int64_t> beyond;
@@ -139,7 +154,8 @@ void resize(Import& i) {
 }
 
 // ---- sampling at computed positions ----
-// x [N, C, D1..Dn] at integer positions at[d] [N, M]: [N, C, M]. Positions outside read as 0 when `zeros`, else the edge.
+// x [N, C, D1..Dn] at integer positions at[d] [N, M]: [N, C, M]. Positions outside read as 0 when `zeros`,
+// else the edge.
 Value at_points(const Value& x, const Values& at, bool zeros) {
   const size_t n = at.size();
   const int64_t batch = x.shape()[0], c = x.shape()[1], m = at[0].shape()[1];
@@ -155,7 +171,8 @@ Value at_points(const Value& x, const Values& at, bool zeros) {
     flat = flat ? flat * static_cast<double>(size) + clamped : clamped;
   }
   const Value index = broadcast_to(reshape(to(flat, DType::kInt64), {batch, 1, m}), {batch, c, m});
-  const Value v = call("take_along_axis", {reshape(x, {batch, c, plane}), index}, {{"axis", 2}, {"broadcast", false}});
+  const Value v =
+      call("take_along_axis", {reshape(x, {batch, c, plane}), index}, {{"axis", 2}, {"broadcast", false}});
   return zeros ? where_or(reshape(inside, {batch, 1, m}), v, 0) : v;
 }
 Value reflected(const Value& p, double low, double high) {
@@ -169,7 +186,9 @@ Value reflected(const Value& p, double low, double high) {
 void grid_sample(Import& i) {
   need(i, {3, 3});
   const Value x = i.in(0), grid = i.in(1);
-  expect(i, grid.rank() == x.rank() && grid.shape().back() == x.rank() - 2 && grid.shape()[0] == x.shape()[0] && x.rank() <= 6,
+  expect(i,
+         grid.rank() == x.rank() && grid.shape().back() == x.rank() - 2 && grid.shape()[0] == x.shape()[0] &&
+             x.rank() <= 6,
          "a grid [batch, out..., spatial dims]");
   for (int64_t d = 2; d < x.rank(); ++d) expect(i, x.shape()[d] > 0, "an x that is not empty");
   std::string mode = i.text("mode", "linear");
@@ -193,7 +212,8 @@ void grid_sample(Import& i) {
     const Value g = squeeze(narrow(flat, 2, n - 1 - d, 1), 2);
     Value v = corners ? affine(g, (size - 1) / 2, (size - 1) / 2) : affine(g, size / 2, (size - 1) / 2);
     if (mode == "nearest") v = call("round", {v});
-    if (mode != "cubic" && padding == "border") v = minimum(maximum(v, constant_like(0, v)), constant_like(size - 1, v));
+    if (mode != "cubic" && padding == "border")
+      v = minimum(maximum(v, constant_like(0, v)), constant_like(size - 1, v));
     if (mode != "cubic" && padding == "reflection") v = fold_back(v, d);
     p[d] = v;
   }
@@ -246,7 +266,8 @@ void affine_grid(Import& i) {
     std::vector<double> v;
     const double steps = static_cast<double>(size[d + 2]);
     for (int64_t k = 0; k < size[d + 2]; ++k)
-      v.push_back(corners ? (size[d + 2] > 1 ? -1 + 2 * static_cast<double>(k) / (steps - 1) : 0) : (2 * static_cast<double>(k) + 1) / steps - 1);
+      v.push_back(corners ? (size[d + 2] > 1 ? -1 + 2 * static_cast<double>(k) / (steps - 1) : 0)
+                          : (2 * static_cast<double>(k) + 1) / steps - 1);
     Shape s(static_cast<uint32_t>(n), 1);
     s[d] = size[d + 2];
     columns.push_back(reshape(broadcast_to(data_of(v, s, theta.dtype()), plane), {m, 1}));
@@ -259,10 +280,15 @@ void affine_grid(Import& i) {
 void roi_align(Import& i) {
   need(i, {4, 2, 1});
   const Value x = i.in(0), batch = i.in(2);
-  const int64_t oh = bounded(i, "output_height", 1, 1, 4096), ow = bounded(i, "output_width", 1, 1, 4096), ratio = bounded(i, "sampling_ratio", 0, 0, 256);
-  expect(i, i.in(1).shape()[1] == 4 && i.in(1).shape()[0] == batch.shape()[0] && x.shape()[2] > 0 && x.shape()[3] > 0, "rois [n, 4] with n batch indices");
+  const int64_t oh = bounded(i, "output_height", 1, 1, 4096), ow = bounded(i, "output_width", 1, 1, 4096),
+                ratio = bounded(i, "sampling_ratio", 0, 0, 256);
+  expect(i,
+         i.in(1).shape()[1] == 4 && i.in(1).shape()[0] == batch.shape()[0] && x.shape()[2] > 0 &&
+             x.shape()[3] > 0,
+         "rois [n, 4] with n batch indices");
   const double scale = i.real("spatial_scale", 1);
-  const bool half = i.text("coordinate_transformation_mode", i.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
+  const bool half = i.text("coordinate_transformation_mode",
+                           i.opset() < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
   const bool maximal = i.text("mode", "avg") == "max";
   const FileTensor rois = ratio == 0 ? i.host(1) : FileTensor();
   const Value boxes = i.in(1);
@@ -275,23 +301,31 @@ void roi_align(Import& i) {
       if (!half) length = maximum(length, constant_like(1, length));
       std::vector<double> at;
       for (int64_t q = 0; q < bins * samples; ++q)
-        at.push_back((static_cast<double>(q / samples) + (static_cast<double>(q % samples) + .5) / static_cast<double>(samples)) / static_cast<double>(bins));
+        at.push_back((static_cast<double>(q / samples) +
+                      (static_cast<double>(q % samples) + .5) / static_cast<double>(samples)) /
+                     static_cast<double>(bins));
       return lo + length * data_of(at, {1, bins * samples}, b.dtype());
     };
     const Value ys = side(1, oh, sy), xs = side(0, ow, sx);
     const int64_t ny = oh * sy, nx = ow * sx, m = ny * nx;
-    const Value Y = reshape(broadcast_to(reshape(ys, {ny, 1}), {ny, nx}), {1, m}), X = reshape(broadcast_to(reshape(xs, {1, nx}), {ny, nx}), {1, m});
+    const Value Y = reshape(broadcast_to(reshape(ys, {ny, 1}), {ny, nx}), {1, m}),
+                X = reshape(broadcast_to(reshape(xs, {1, nx}), {ny, nx}), {1, m});
     auto within = [](const Value& p, int64_t size) {
-      return call("logical_and", {call("greater_equal", {p, constant_like(-1, p)}), call("less_equal", {p, constant_like(static_cast<double>(size), p)})});
+      return call("logical_and", {call("greater_equal", {p, constant_like(-1, p)}),
+                                  call("less_equal", {p, constant_like(static_cast<double>(size), p)})});
     };
     const Value valid = call("logical_and", {within(Y, h), within(X, w)});
-    auto clamp = [](const Value& p, int64_t size) { return minimum(maximum(p, constant_like(0, p)), constant_like(static_cast<double>(size - 1), p)); };
-    const Value cy = clamp(Y, h), cx = clamp(X, w), y0 = call("floor", {cy}), x0 = call("floor", {cx}), fy = cy - y0, fx = cx - x0;
+    auto clamp = [](const Value& p, int64_t size) {
+      return minimum(maximum(p, constant_like(0, p)), constant_like(static_cast<double>(size - 1), p));
+    };
+    const Value cy = clamp(Y, h), cx = clamp(X, w), y0 = call("floor", {cy}), x0 = call("floor", {cx}),
+                fy = cy - y0, fx = cx - x0;
     const Value plane = gather(x, reshape(narrow(batch, 0, k, 1), {1}), 0);
     Value total;
     for (int q = 0; q < 4; ++q) {
       const Value weight = (q & 2 ? fy : 1.0 - fy) * (q & 1 ? fx : 1.0 - fx);
-      const Value v = at_points(plane, {y0 + (q & 2 ? 1.0 : 0.0), x0 + (q & 1 ? 1.0 : 0.0)}, false) * reshape(weight, {1, 1, m});
+      const Value v = at_points(plane, {y0 + (q & 2 ? 1.0 : 0.0), x0 + (q & 1 ? 1.0 : 0.0)}, false) *
+                      reshape(weight, {1, 1, m});
       total = total ? (maximal ? maximum(total, v) : total + v) : v;
     }
     total = reshape(where_or(reshape(valid, {1, 1, m}), total, 0), {1, c, oh, sy, ow, sx});
@@ -301,10 +335,16 @@ void roi_align(Import& i) {
   for (int64_t k = 0; k < r; ++k) {
     int64_t sy = ratio, sx = ratio;
     if (ratio == 0) {
-      auto get = [&](int64_t q) { return load_double(static_cast<const char*>(rois.buffer->data()) + (4 * k + q) * dtype_size(rois.type.dtype), rois.type.dtype) * scale; };
+      auto get = [&](int64_t q) {
+        return load_double(
+                   static_cast<const char*>(rois.buffer->data()) + (4 * k + q) * dtype_size(rois.type.dtype),
+                   rois.type.dtype) *
+               scale;
+      };
       auto samples = [&](double length, int64_t bins) {
         if (!half) length = std::max(length, 1.0);
-        return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(length / static_cast<double>(bins))), 1, 1 << 12);
+        return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(length / static_cast<double>(bins))), 1,
+                                   1 << 12);
       };
       sy = samples(get(3) - get(1), oh), sx = samples(get(2) - get(0), ow);
     }
@@ -314,7 +354,11 @@ void roi_align(Import& i) {
 }
 
 const ImportTable table(Dialect::kOnnx, {
-  {"Resize", resize}, {"Upsample", resize}, {"GridSample", grid_sample}, {"AffineGrid", affine_grid}, {"RoiAlign", roi_align},
-});
+                                            {"Resize", resize},
+                                            {"Upsample", resize},
+                                            {"GridSample", grid_sample},
+                                            {"AffineGrid", affine_grid},
+                                            {"RoiAlign", roi_align},
+                                        });
 }  // namespace
 }  // namespace yuloh::formats

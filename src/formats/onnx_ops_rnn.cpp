@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX mappings: RNN, LSTM, GRU, unrolled over time. Weights are [directions, gates * hidden, in]; gates stand in ONNX's
-// order: LSTM i o f c, GRU z r h.
+// ONNX mappings: RNN, LSTM, GRU, unrolled over time. Weights are [directions, gates * hidden, in]; gates
+// stand in ONNX's order: LSTM i o f c, GRU z r h.
 #include <cctype>
 
 #include "formats/onnx_ops.h"
@@ -25,23 +25,28 @@ Value apply(const Activation& a, const Value& x) {
   if (a.name == "softplus") return call("softplus", {x});
   fail(ErrorKind::kNotImplemented, "onnx: activation '", a.name, "' of a recurrent layer is not supported.");
 }
-double default_alpha(const std::string& n) {
-  return n == "leakyrelu" ? .01 : n == "hardsigmoid" ? .2 : 1;
-}
+double default_alpha(const std::string& n) { return n == "leakyrelu" ? .01 : n == "hardsigmoid" ? .2 : 1; }
 // `per` activations of each direction; alphas and betas are listed for those that have them, in order.
-std::vector<Activation> activations(const Import& i, int64_t directions, const std::vector<std::string>& otherwise) {
+std::vector<Activation> activations(const Import& i, int64_t directions,
+                                    const std::vector<std::string>& otherwise) {
   std::vector<std::string> names = i.texts_attr("activations");
   if (names.empty())
     for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
-  if (names.size() != otherwise.size() * static_cast<size_t>(directions)) value_error(i.node.type, ": got ", names.size(), " activations.");
+  if (names.size() != otherwise.size() * static_cast<size_t>(directions))
+    value_error(i.node.type, ": got ", names.size(), " activations.");
   const std::vector<double> alpha = i.reals_attr("activation_alpha"), beta = i.reals_attr("activation_beta");
   std::vector<Activation> r;
   size_t a = 0, b = 0;
   for (std::string& n : names) {
     for (char& c : n) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool has_alpha = n == "affine" || n == "leakyrelu" || n == "thresholdedrelu" || n == "scaledtanh" || n == "hardsigmoid" || n == "elu";
+    const bool has_alpha = n == "affine" || n == "leakyrelu" || n == "thresholdedrelu" || n == "scaledtanh" ||
+                           n == "hardsigmoid" || n == "elu";
     const bool has_beta = n == "affine" || n == "scaledtanh" || n == "hardsigmoid";
-    r.push_back({n, has_alpha && a < alpha.size() ? alpha[a++] : default_alpha(n), has_beta && b < beta.size() ? beta[b++] : n == "hardsigmoid" ? .5 : n == "scaledtanh" ? 1 : 0});
+    r.push_back({n, has_alpha && a < alpha.size() ? alpha[a++] : default_alpha(n),
+                 has_beta && b < beta.size() ? beta[b++]
+                 : n == "hardsigmoid"        ? .5
+                 : n == "scaledtanh"         ? 1
+                                             : 0});
   }
   return r;
 }
@@ -55,7 +60,9 @@ struct Layer {
   int64_t hidden;
   bool linear_before_reset, input_forget;
 
-  Value limited(const Value& x) const { return clip > 0 ? maximum(minimum(x, constant_like(clip, x)), constant_like(-clip, x)) : x; }
+  Value limited(const Value& x) const {
+    return clip > 0 ? maximum(minimum(x, constant_like(clip, x)), constant_like(-clip, x)) : x;
+  }
   Value gate(const Value& all, int64_t k) const { return narrow(all, 1, k * hidden, hidden); }
   Value peep(int64_t k) const { return narrow(peephole, 0, k * hidden, hidden); }
 
@@ -94,11 +101,16 @@ void recurrent(Import& i, Kind kind) {
   const bool batch_first = i.integer("layout", 0);
   Value x = i.in(0);
   if (batch_first) x = transpose(x, {1, 0, 2});
-  const int64_t steps = x.shape()[0], batch = x.shape()[1], gates = kind == Kind::kLstm ? 4 : kind == Kind::kGru ? 3 : 1;
+  const int64_t steps = x.shape()[0], batch = x.shape()[1],
+                gates = kind == Kind::kLstm  ? 4
+                        : kind == Kind::kGru ? 3
+                                             : 1;
   const std::string direction = i.text("direction", "forward");
   const int64_t directions = direction == "bidirectional" ? 2 : 1, hidden = i.in(2).shape()[2];
-  const std::vector<std::string> defaults = kind == Kind::kLstm ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                            : kind == Kind::kGru ? std::vector<std::string>{"Sigmoid", "Tanh"} : std::vector<std::string>{"Tanh"};
+  const std::vector<std::string> defaults = kind == Kind::kLstm
+                                                ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                            : kind == Kind::kGru ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                                 : std::vector<std::string>{"Tanh"};
   const std::vector<Activation> f = activations(i, directions, defaults);
   const Value lengths = i.in_or_null(4);
   auto of = [&](const Value& v, int64_t d) { return v ? squeeze(narrow(v, 0, d, 1), 0) : Value(); };
@@ -108,8 +120,17 @@ void recurrent(Import& i, Kind kind) {
   };
   Values all_y, all_h, all_c;
   for (int64_t d = 0; d < directions; ++d) {
-    Layer l{kind, of(i.in(1), d), of(i.in(2), d), {}, {}, {}, f.data() + d * defaults.size(), i.real("clip", 0), hidden,
-            i.integer("linear_before_reset", 0) != 0, i.integer("input_forget", 0) != 0};
+    Layer l{kind,
+            of(i.in(1), d),
+            of(i.in(2), d),
+            {},
+            {},
+            {},
+            f.data() + d * defaults.size(),
+            i.real("clip", 0),
+            hidden,
+            i.integer("linear_before_reset", 0) != 0,
+            i.integer("input_forget", 0) != 0};
     if (i.has(3)) {
       const Value b = of(i.in(3), d);
       l.bias_w = narrow(b, 0, 0, gates * hidden), l.bias_r = narrow(b, 0, gates * hidden, gates * hidden);
@@ -125,7 +146,8 @@ void recurrent(Import& i, Kind kind) {
       Value next = h, next_c = c;
       l.step(squeeze(narrow(projected, 0, t, 1), 0), &next, &next_c);
       if (lengths) {  // behind the end of a sequence its states stay and its outputs are 0
-        const Value valid = reshape(greater_than(lengths, constant(static_cast<double>(t), lengths.dtype())), {batch, 1});
+        const Value valid =
+            reshape(greater_than(lengths, constant(static_cast<double>(t), lengths.dtype())), {batch, 1});
         ys[t] = where_or(valid, next, 0);
         h = where(valid, next, h);
         if (c) c = where(valid, next_c, c);
@@ -145,8 +167,9 @@ void recurrent(Import& i, Kind kind) {
 }
 
 const ImportTable table(Dialect::kOnnx, {
-  {"RNN", [](Import& i) { recurrent(i, Kind::kRnn); }}, {"LSTM", [](Import& i) { recurrent(i, Kind::kLstm); }},
-  {"GRU", [](Import& i) { recurrent(i, Kind::kGru); }},
-});
+                                            {"RNN", [](Import& i) { recurrent(i, Kind::kRnn); }},
+                                            {"LSTM", [](Import& i) { recurrent(i, Kind::kLstm); }},
+                                            {"GRU", [](Import& i) { recurrent(i, Kind::kGru); }},
+                                        });
 }  // namespace
 }  // namespace yuloh::formats

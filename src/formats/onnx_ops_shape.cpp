@@ -21,7 +21,8 @@ void do_reshape(Import& i) {
   for (size_t k = 0; k < want.size(); ++k) {
     int64_t d = want[k];
     if (d == 0 && !i.integer("allowzero", 0)) {
-      if (k >= x.shape().size()) value_error("Reshape: 0 at position ", k, " has no dim to copy in ", x.shape(), ".");
+      if (k >= x.shape().size())
+        value_error("Reshape: 0 at position ", k, " has no dim to copy in ", x.shape(), ".");
       d = x.shape()[k];
     }
     if (d == -1) open = static_cast<int64_t>(k), d = 1;
@@ -60,7 +61,8 @@ void do_unsqueeze(Import& i) {
   for (int64_t a : axes) fresh[axis_of(i, a, rank)] = true;
   Shape s;
   for (int64_t d = 0, k = 0; d < rank; ++d) {
-    if (!fresh[d] && k >= x.rank()) value_error("Unsqueeze: axes repeat, got ", to_string(shape_of(axes)), ".");
+    if (!fresh[d] && k >= x.rank())
+      value_error("Unsqueeze: axes repeat, got ", to_string(shape_of(axes)), ".");
     s.push_back(fresh[d] ? 1 : x.shape()[k++]);
   }
   i.out(reshape(x, s));
@@ -82,7 +84,8 @@ void do_split(Import& i) {
   const Value x = i.in(0);
   const int64_t axis = axis_of(i, i.integer("axis", 0), x.rank()), n = x.shape()[axis];
   if (sizes.empty()) {
-    const int64_t count = bounded(i, "num_outputs", static_cast<int64_t>(i.node.outputs.size()), 1, 1 << 20), each = (n + count - 1) / count;
+    const int64_t count = bounded(i, "num_outputs", static_cast<int64_t>(i.node.outputs.size()), 1, 1 << 20),
+                  each = (n + count - 1) / count;
     for (int64_t k = 0; k < count; ++k) sizes.push_back(std::clamp<int64_t>(n - k * each, 0, each));
   }
   const Values r = split(x, sizes, axis);
@@ -90,8 +93,12 @@ void do_split(Import& i) {
 }
 void do_slice(Import& i) {
   const bool old = i.opset() < 10;
-  const Ints starts = old ? i.ints_attr("starts", {}) : i.ints(1), ends = old ? i.ints_attr("ends", {}) : i.ints(2);
-  Ints axes = old ? i.ints_attr("axes", {}) : i.has(3) ? i.ints(3) : Ints(), steps = !old && i.has(4) ? i.ints(4) : Ints();
+  const Ints starts = old ? i.ints_attr("starts", {}) : i.ints(1),
+             ends = old ? i.ints_attr("ends", {}) : i.ints(2);
+  Ints axes = old        ? i.ints_attr("axes", {})
+              : i.has(3) ? i.ints(3)
+                         : Ints(),
+       steps = !old && i.has(4) ? i.ints(4) : Ints();
   Value x = i.in(0);
   if (axes.empty())
     for (size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<int64_t>(k));
@@ -102,14 +109,17 @@ void do_slice(Import& i) {
   for (size_t k = 0; k < starts.size(); ++k) {
     const int64_t axis = axis_of(i, axes[k], x.rank()), n = x.shape()[axis], step = steps[k];
     if (step == 0) value_error("Slice: a step is 0.");
-    auto place = [&](int64_t v, int64_t low, int64_t high) { return std::clamp(v < 0 ? v + n : v, low, high); };
+    auto place = [&](int64_t v, int64_t low, int64_t high) {
+      return std::clamp(v < 0 ? v + n : v, low, high);
+    };
     int64_t start = place(starts[k], 0, n), end = place(ends[k], 0, n), stride = step;
     if (step < 0) {
       x = flip(x, axis);
       start = n - 1 - place(starts[k], -1, n - 1), end = n - 1 - place(ends[k], -1, n - 1);
       stride = step == INT64_MIN ? INT64_MAX : -step;
     }
-    at.push_back(axis), from.push_back(start), to.push_back(std::max(start, end)), by.push_back(std::min(stride, std::max<int64_t>(n, 1)));
+    at.push_back(axis), from.push_back(start), to.push_back(std::max(start, end)),
+        by.push_back(std::min(stride, std::max<int64_t>(n, 1)));
   }
   i.out(call("slice", {x}, {{"axes", at}, {"starts", from}, {"ends", to}, {"strides", by}}));
 }
@@ -121,7 +131,8 @@ void expand(Import& i) {
 void tile(Import& i) {
   const Ints repeats = i.ints(1);
   Value x = i.in(0);
-  if (static_cast<int64_t>(repeats.size()) != x.rank()) value_error("Tile: got ", repeats.size(), " repeats for x of shape ", x.shape(), ".");
+  if (static_cast<int64_t>(repeats.size()) != x.rank())
+    value_error("Tile: got ", repeats.size(), " repeats for x of shape ", x.shape(), ".");
   for (size_t d = 0; d < repeats.size(); ++d) {  // one axis at a time: few loops each
     Ints one(static_cast<uint32_t>(repeats.size()), 1);
     one[d] = repeats[d];
@@ -134,11 +145,14 @@ Value padded(const Value& x, const Ints& pairs, const std::string& mode, double 
   for (size_t k = 0; k < pairs.size() / 2; ++k) {
     const int64_t n = x.shape()[k];
     if (pairs[2 * k] >= 0 && pairs[2 * k + 1] >= 0) continue;
-    const int64_t low = std::max<int64_t>(0, -pairs[2 * k]), high = n - std::max<int64_t>(0, -pairs[2 * k + 1]);
+    const int64_t low = std::max<int64_t>(0, -pairs[2 * k]),
+                  high = n - std::max<int64_t>(0, -pairs[2 * k + 1]);
     axes.push_back(static_cast<int64_t>(k)), starts.push_back(low), ends.push_back(std::max(low, high));
-    grow[2 * k] = std::max<int64_t>(0, pairs[2 * k]), grow[2 * k + 1] = std::max<int64_t>(0, pairs[2 * k + 1]);
+    grow[2 * k] = std::max<int64_t>(0, pairs[2 * k]),
+             grow[2 * k + 1] = std::max<int64_t>(0, pairs[2 * k + 1]);
   }
-  const Value cut = axes.empty() ? x : call("slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}});
+  const Value cut =
+      axes.empty() ? x : call("slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}});
   const bool none = std::all_of(grow.begin(), grow.end(), [](int64_t p) { return p == 0; });
   return none ? cut : call("pad_core", {cut}, {{"pairs", grow}, {"mode", mode}, {"value", value}});
 }
@@ -150,7 +164,8 @@ void pad(Import& i) {
   const Value x = i.in(0);
   if (axes.empty())
     for (int64_t d = 0; d < x.rank(); ++d) axes.push_back(d);
-  if (pads.size() != 2 * axes.size()) value_error("Pad: got ", pads.size(), " pads; expected two for each of ", axes.size(), " axes.");
+  if (pads.size() != 2 * axes.size())
+    value_error("Pad: got ", pads.size(), " pads; expected two for each of ", axes.size(), " axes.");
   Ints pairs(static_cast<uint32_t>(2 * x.rank()), 0);
   for (int64_t p : pads) expect(i, std::abs(p >> 1) < int64_t{1} << 40, "pads that memory can hold");
   for (size_t k = 0; k < axes.size(); ++k) {
@@ -165,7 +180,8 @@ void do_shape(Import& i) {
   const int64_t n = x.rank();
   auto place = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + n : v, 0, n); };
   Ints r;
-  for (int64_t d = place(i.integer("start", 0)); d < place(i.integer("end", n)); ++d) r.push_back(x.shape()[d]);
+  for (int64_t d = place(i.integer("start", 0)); d < place(i.integer("end", n)); ++d)
+    r.push_back(x.shape()[d]);
   i.out(list_of(r));
   i.out_stored_as(0, 0);
 }
@@ -202,11 +218,14 @@ void range(Import& i) {
   const DType t = i.in(0).dtype();
   if (delta == 0) value_error("Range: delta is 0.");
   const double count = std::ceil((limit - start) / delta);
-  if (!(count < 1e9)) value_error("Range: from ", start, " to ", limit, " by ", delta, " has too many elements.");
+  if (!(count < 1e9))
+    value_error("Range: from ", start, " to ", limit, " by ", delta, " has too many elements.");
   const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
   const TensorType type{t, {n}};
   Ref<Buffer> b = allocate_buffer(type);
-  for (int64_t k = 0; k < n; ++k) store_double(static_cast<char*>(b->data()) + k * dtype_size(t), t, start + static_cast<double>(k) * delta);
+  for (int64_t k = 0; k < n; ++k)
+    store_double(static_cast<char*>(b->data()) + k * dtype_size(t), t,
+                 start + static_cast<double>(k) * delta);
   i.out(make_data(type, b));
 }
 void eye_like(Import& i) {
@@ -221,23 +240,31 @@ void trilu(Import& i) {
   need(i, {2});
   const Value x = i.in(0);
   const int64_t h = x.shape()[x.rank() - 2], w = x.shape()[x.rank() - 1];
-  const Value row = iota({h, 1}, 0, DType::kInt64) + static_cast<double>(std::clamp<int64_t>(k, -h - 1, w + 1)), col = iota({1, w}, 1, DType::kInt64);
-  i.out(where(call(i.integer("upper", 1) ? "less_equal" : "greater_equal", {row, col}), x, constant_like(0, x)));
+  const Value row =
+                  iota({h, 1}, 0, DType::kInt64) + static_cast<double>(std::clamp<int64_t>(k, -h - 1, w + 1)),
+              col = iota({1, w}, 1, DType::kInt64);
+  i.out(where(call(i.integer("upper", 1) ? "less_equal" : "greater_equal", {row, col}), x,
+              constant_like(0, x)));
 }
 void depth_to_space(Import& i) {
   need(i, {4});
   const Value x = i.in(0);
-  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3], d = c / (b * b);
+  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1],
+                h = x.shape()[2], w = x.shape()[3], d = c / (b * b);
   const bool crd = i.text("mode", "DCR") == "CRD";
-  const Value v = transpose(reshape(x, crd ? Shape{n, d, b, b, h, w} : Shape{n, b, b, d, h, w}), crd ? Ints{0, 1, 4, 2, 5, 3} : Ints{0, 3, 4, 1, 5, 2});
+  const Value v = transpose(reshape(x, crd ? Shape{n, d, b, b, h, w} : Shape{n, b, b, d, h, w}),
+                            crd ? Ints{0, 1, 4, 2, 5, 3} : Ints{0, 3, 4, 1, 5, 2});
   i.out(reshape(v, {n, d, h * b, w * b}));
 }
 void space_to_depth(Import& i) {
   need(i, {4});
   const Value x = i.in(0);
-  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], w = x.shape()[3];
+  const int64_t b = bounded(i, "blocksize", 1, 1, 1 << 16), n = x.shape()[0], c = x.shape()[1],
+                h = x.shape()[2], w = x.shape()[3];
   if (h % b || w % b) value_error("SpaceToDepth: ", x.shape(), " does not divide into blocks of ", b, ".");
-  i.out(reshape(transpose(reshape(x, {n, c, h / b, b, w / b, b}), i.text("mode", "DCR") == "CRD" ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 3, 5, 1, 2, 4}), {n, c * b * b, h / b, w / b}));
+  i.out(reshape(transpose(reshape(x, {n, c, h / b, b, w / b, b}),
+                          i.text("mode", "DCR") == "CRD" ? Ints{0, 1, 3, 5, 2, 4} : Ints{0, 3, 5, 1, 2, 4}),
+                {n, c * b * b, h / b, w / b}));
 }
 void center_crop_pad(Import& i) {
   const Ints want = i.ints(1);
@@ -258,7 +285,8 @@ void center_crop_pad(Import& i) {
 void reverse_sequence(Import& i) {
   const Value x = i.in(0);
   need(i, {2, 1});
-  const int64_t time = axis_of(i, i.integer("time_axis", 0), x.rank()), batch = axis_of(i, i.integer("batch_axis", 1), x.rank());
+  const int64_t time = axis_of(i, i.integer("time_axis", 0), x.rank()),
+                batch = axis_of(i, i.integer("batch_axis", 1), x.rank());
   expect(i, time != batch, "two different axes");
   Shape st(x.rank(), 1), sb(x.rank(), 1);
   st[time] = x.shape()[time], sb[batch] = x.shape()[batch];
@@ -279,13 +307,35 @@ void dropout(Import& i) {
   i.out(1, mask);
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"Reshape", do_reshape}, {"Flatten", flatten}, {"Squeeze", do_squeeze}, {"Unsqueeze", do_unsqueeze}, {"Transpose", do_transpose},
-  {"Concat", do_concat}, {"Split", do_split}, {"Slice", do_slice}, {"Expand", expand}, {"Tile", tile}, {"Pad", pad}, {"Shape", do_shape},
-  {"Size", [](Import& i) { i.out(data_of(std::vector<int64_t>{numel(i.in(0).shape())}, {})); i.out_stored_as(0, 0); }},
-  {"ConstantOfShape", constant_of_shape}, {"Constant", constant_node}, {"Range", range}, {"EyeLike", eye_like}, {"Trilu", trilu},
-  {"DepthToSpace", depth_to_space}, {"SpaceToDepth", space_to_depth}, {"CenterCropPad", center_crop_pad},
-  {"ReverseSequence", reverse_sequence}, {"Dropout", dropout},
-});
+const ImportTable table(Dialect::kOnnx,
+                        {
+                            {"Reshape", do_reshape},
+                            {"Flatten", flatten},
+                            {"Squeeze", do_squeeze},
+                            {"Unsqueeze", do_unsqueeze},
+                            {"Transpose", do_transpose},
+                            {"Concat", do_concat},
+                            {"Split", do_split},
+                            {"Slice", do_slice},
+                            {"Expand", expand},
+                            {"Tile", tile},
+                            {"Pad", pad},
+                            {"Shape", do_shape},
+                            {"Size",
+                             [](Import& i) {
+                               i.out(data_of(std::vector<int64_t>{numel(i.in(0).shape())}, {}));
+                               i.out_stored_as(0, 0);
+                             }},
+                            {"ConstantOfShape", constant_of_shape},
+                            {"Constant", constant_node},
+                            {"Range", range},
+                            {"EyeLike", eye_like},
+                            {"Trilu", trilu},
+                            {"DepthToSpace", depth_to_space},
+                            {"SpaceToDepth", space_to_depth},
+                            {"CenterCropPad", center_crop_pad},
+                            {"ReverseSequence", reverse_sequence},
+                            {"Dropout", dropout},
+                        });
 }  // namespace
 }  // namespace yuloh::formats

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX mappings: Fourier transforms as products with a matrix of cosines and sines, window functions, random numbers,
-// Col2Im, DeformConv.
+// ONNX mappings: Fourier transforms as products with a matrix of cosines and sines, window functions, random
+// numbers, Col2Im, DeformConv.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -12,7 +12,8 @@ namespace yuloh::formats {
 namespace {
 constexpr double kPi = std::numbers::pi;
 
-// x [..., n, 1 or 2] (real and imaginary parts last) over the axis before the last, cut or filled to n points.
+// x [..., n, 1 or 2] (real and imaginary parts last) over the axis before the last, cut or filled to n
+// points.
 Value fourier(Value x, int64_t points, bool inverse, bool half) {
   const DType t = x.dtype();
   const int64_t axis = x.rank() - 2, have = x.shape()[axis], parts = x.shape().back();
@@ -35,7 +36,8 @@ Value fourier(Value x, int64_t points, bool inverse, bool half) {
   const Value y = call("stack", {yr, yi}, {{"axis", axis + 1}});
   return inverse ? y / static_cast<double>(points) : y;
 }
-// What is left of a transform when its input is the half of a real signal's: the other half is its mirror image.
+// What is left of a transform when its input is the half of a real signal's: the other half is its mirror
+// image.
 Value mirrored(const Value& x, int64_t points) {
   const int64_t axis = x.rank() - 2, have = x.shape()[axis];
   const int64_t rest = points - have;
@@ -72,7 +74,8 @@ void stft(Import& i) {
   Value x = i.in(0);
   if (x.rank() == 2) x = unsqueeze(x, 2);
   const int64_t batch = x.shape()[0], n = x.shape()[1], parts = x.shape()[2];
-  if (step < 1 || size < 1 || size > n) value_error("STFT: frames of ", size, " every ", step, " of a signal of ", n, ".");
+  if (step < 1 || size < 1 || size > n)
+    value_error("STFT: frames of ", size, " every ", step, " of a signal of ", n, ".");
   const int64_t frames = (n - size) / step + 1;
   std::vector<int64_t> at;
   for (int64_t f = 0; f < frames; ++f)
@@ -99,13 +102,15 @@ void mel_weights(Import& i) {
   const int64_t bands = first(i, 0), length = first(i, 1), rate = first(i, 2);
   const double low = i.number(3), high = i.number(4);
   const int64_t bins = length / 2 + 1;
-  if (bands < 0 || bands > 1 << 16 || length < 0 || length > 1 << 24 || bins * bands > 1 << 26) value_error("MelWeightMatrix: ", bands, " bands of ", length, " points.");
+  if (bands < 0 || bands > 1 << 16 || length < 0 || length > 1 << 24 || bins * bands > 1 << 26)
+    value_error("MelWeightMatrix: ", bands, " bands of ", length, " points.");
   auto mel = [](double f) { return 2595 * std::log10(1 + f / 700); };
   std::vector<int64_t> edge;
   const double from = mel(low), by = (mel(high) - from) / static_cast<double>(bands + 2);
   for (int64_t k = 0; k < bands + 2; ++k) {
     const double hz = 700 * (std::pow(10, (static_cast<double>(k) * by + from) / 2595) - 1);
-    edge.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
+    edge.push_back(
+        static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
   std::vector<double> w(static_cast<size_t>(bins * bands), 0);
   auto put = [&](int64_t bin, int64_t band, double v) {
@@ -114,8 +119,10 @@ void mel_weights(Import& i) {
   for (int64_t b = 0; b < bands; ++b) {
     const int64_t l = edge[b], c = edge[b + 1], h = edge[b + 2];
     if (c == l) put(c, b, 1);
-    for (int64_t k = l; c != l && k <= c; ++k) put(k, b, static_cast<double>(k - l) / static_cast<double>(c - l));
-    for (int64_t k = c; h > c && k < h; ++k) put(k, b, static_cast<double>(h - k) / static_cast<double>(h - c));
+    for (int64_t k = l; c != l && k <= c; ++k)
+      put(k, b, static_cast<double>(k - l) / static_cast<double>(c - l));
+    for (int64_t k = c; h > c && k < h; ++k)
+      put(k, b, static_cast<double>(h - k) / static_cast<double>(h - c));
   }
   i.out(data_of(w, {bins, bands}, dtype_attr(i, "output_datatype")));
   i.out_stored_as(0, 0);
@@ -142,7 +149,9 @@ void bernoulli(Import& i) {
 }
 void multinomial(Import& i) {
   const Value p = call("softmax", {i.in(0)}, {{"axis", -1}});
-  i.out(to(call("multinomial_core", {p}, {{"num_samples", i.integer("sample_size", 1)}, {"replacement", true}}), random_type(i, DType::kInt32)));
+  i.out(
+      to(call("multinomial_core", {p}, {{"num_samples", i.integer("sample_size", 1)}, {"replacement", true}}),
+         random_type(i, DType::kInt32)));
 }
 
 // ---- columns back to an image: the adjoint of taking blocks, as a scatter of sums ----
@@ -150,10 +159,12 @@ void col2im(Import& i) {
   const Ints image = i.ints(1), block = i.ints(2);
   const Value x = i.in(0);
   const size_t n = block.size();
-  const Ints stride = i.ints_attr("strides", spatial_ones(n)), dilation = i.ints_attr("dilations", spatial_ones(n));
+  const Ints stride = i.ints_attr("strides", spatial_ones(n)),
+             dilation = i.ints_attr("dilations", spatial_ones(n));
   const Ints pads = i.ints_attr("pads", Ints(static_cast<uint32_t>(2 * n), 0));
   need(i, {3});
-  expect(i, n >= 1 && image.size() == n && stride.size() == n && dilation.size() == n && pads.size() == 2 * n, "sizes for every dim of the image");
+  expect(i, n >= 1 && image.size() == n && stride.size() == n && dilation.size() == n && pads.size() == 2 * n,
+         "sizes for every dim of the image");
   for (const Ints* v : std::initializer_list<const Ints*>{&image, &block, &stride, &dilation, &pads})
     for (int64_t k : *v) expect(i, k >= (v == &pads ? 0 : 1) && k <= 1 << 20, "sizes from 1 to 2^20");
   int64_t taps = 1, positions = 1, plane = 1;
@@ -162,10 +173,12 @@ void col2im(Import& i) {
     count.push_back((image[d] + pads[d] + pads[d + n] - ((block[d] - 1) * dilation[d] + 1)) / stride[d] + 1);
     expect(i, count.back() >= 1, "a block within the image");
     taps *= block[d], positions *= count[d], plane *= image[d];
-    expect(i, taps < 1 << 20 && positions < 1 << 20 && plane < 1 << 28 && taps * positions < 1 << 26, "an image that memory can hold");
+    expect(i, taps < 1 << 20 && positions < 1 << 20 && plane < 1 << 28 && taps * positions < 1 << 26,
+           "an image that memory can hold");
   }
   const int64_t batch = x.shape()[0], c = x.shape()[1] / taps;
-  if (x.shape()[1] % taps || x.shape()[2] != positions || plane > 1 << 28) value_error("Col2Im: columns ", x.shape(), " do not fit the image.");
+  if (x.shape()[1] % taps || x.shape()[2] != positions || plane > 1 << 28)
+    value_error("Col2Im: columns ", x.shape(), " do not fit the image.");
   std::vector<int64_t> at;  // [taps, positions] -> place in the plane, `plane` itself for the padding
   for (int64_t q = 0; q < taps; ++q)
     for (int64_t p = 0; p < positions; ++p) {
@@ -181,7 +194,8 @@ void col2im(Import& i) {
     }
   const int64_t m = taps * positions;
   const Value index = broadcast_to(data_of(at, {1, m}), {batch * c, m});
-  const Value sums = call("put_along_axis_core", {full({batch * c, plane + 1}, 0, x.dtype()), index, reshape(x, {batch * c, m})},
+  const Value sums = call("put_along_axis_core",
+                          {full({batch * c, plane + 1}, 0, x.dtype()), index, reshape(x, {batch * c, m})},
                           {{"axis", 1}, {"reduce", "add"}, {"broadcast", false}});
   Shape out{batch, c};
   out.insert(2, image[0]);
@@ -195,9 +209,13 @@ void deform_conv(Import& i) {
   const Value x = i.in(0), w = i.in(1), offset = i.in(2);
   if (x.rank() != 4) i.unsupported("other than two spatial dims");
   const OnnxWindow win = window_of(i, x.shape(), {w.shape()[2], w.shape()[3]});
-  const int64_t n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], wd = x.shape()[3], kh = win.kernel[0], kw = win.kernel[1], taps = kh * kw;
-  const int64_t oh = win.out[0], ow = win.out[1], group = bounded(i, "group", 1, 1, 1 << 20), og = bounded(i, "offset_group", 1, 1, 1 << 20), m = oh * ow;
-  expect(i, c % group == 0 && c % og == 0 && w.shape()[0] % group == 0 && h > 0 && wd > 0 && taps * m < 1 << 26, "channels that the groups divide");
+  const int64_t n = x.shape()[0], c = x.shape()[1], h = x.shape()[2], wd = x.shape()[3], kh = win.kernel[0],
+                kw = win.kernel[1], taps = kh * kw;
+  const int64_t oh = win.out[0], ow = win.out[1], group = bounded(i, "group", 1, 1, 1 << 20),
+                og = bounded(i, "offset_group", 1, 1, 1 << 20), m = oh * ow;
+  expect(i,
+         c % group == 0 && c % og == 0 && w.shape()[0] % group == 0 && h > 0 && wd > 0 && taps * m < 1 << 26,
+         "channels that the groups divide");
   std::vector<double> by, bx;
   for (int64_t q = 0; q < taps; ++q)
     for (int64_t p = 0; p < m; ++p) {
@@ -205,19 +223,25 @@ void deform_conv(Import& i) {
       bx.push_back(static_cast<double>(p % ow * win.stride[1] - win.pads[2] + q % kw * win.dilation[1]));
     }
   const Value off = reshape(offset, {n * og, taps, 2, m});
-  const Value py = squeeze(narrow(off, 2, 0, 1), 2) + data_of(by, {taps, m}, x.dtype()), px = squeeze(narrow(off, 2, 1, 1), 2) + data_of(bx, {taps, m}, x.dtype());
-  const Value y = reshape(py, {n * og, taps * m}), xx = reshape(px, {n * og, taps * m}), y0 = call("floor", {y}), x0 = call("floor", {xx});
+  const Value py = squeeze(narrow(off, 2, 0, 1), 2) + data_of(by, {taps, m}, x.dtype()),
+              px = squeeze(narrow(off, 2, 1, 1), 2) + data_of(bx, {taps, m}, x.dtype());
+  const Value y = reshape(py, {n * og, taps * m}), xx = reshape(px, {n * og, taps * m}),
+              y0 = call("floor", {y}), x0 = call("floor", {xx});
   const Value fy = y - y0, fx = xx - x0, planes = reshape(x, {n * og, c / og, h * wd});
   Value total;
   for (int q = 0; q < 4; ++q) {
     const Value cy = y0 + (q & 2 ? 1.0 : 0.0), cx = x0 + (q & 1 ? 1.0 : 0.0);
     auto in = [](const Value& p, int64_t size) {
-      return call("logical_and", {call("greater_equal", {p, constant_like(0, p)}), call("less_equal", {p, constant_like(static_cast<double>(size - 1), p)})});
+      return call("logical_and", {call("greater_equal", {p, constant_like(0, p)}),
+                                  call("less_equal", {p, constant_like(static_cast<double>(size - 1), p)})});
     };
     const Value inside = call("logical_and", {in(cy, h), in(cx, wd)});
     const Value place = to(where_or(inside, cy * static_cast<double>(wd) + cx, 0), DType::kInt64);
     const Value weight = where_or(inside, (q & 2 ? fy : 1.0 - fy) * (q & 1 ? fx : 1.0 - fx), 0);
-    const Value v = call("take_along_axis", {planes, broadcast_to(reshape(place, {n * og, 1, taps * m}), {n * og, c / og, taps * m})}, {{"axis", 2}, {"broadcast", false}});
+    const Value v =
+        call("take_along_axis",
+             {planes, broadcast_to(reshape(place, {n * og, 1, taps * m}), {n * og, c / og, taps * m})},
+             {{"axis", 2}, {"broadcast", false}});
     const Value term = v * reshape(weight, {n * og, 1, taps * m});
     total = total ? total + term : term;
   }
@@ -230,13 +254,22 @@ void deform_conv(Import& i) {
   i.out(r);
 }
 
-const ImportTable table(Dialect::kOnnx, {
-  {"DFT", dft}, {"STFT", stft}, {"HannWindow", [](Import& i) { window(i, .5, .5, 0); }},
-  {"HammingWindow", [](Import& i) { window(i, 25.0 / 46, 21.0 / 46, 0); }}, {"BlackmanWindow", [](Import& i) { window(i, .42, .5, .08); }},
-  {"MelWeightMatrix", mel_weights}, {"RandomNormal", [](Import& i) { random_numbers(i, true); }},
-  {"RandomNormalLike", [](Import& i) { random_numbers(i, true); }}, {"RandomUniform", [](Import& i) { random_numbers(i, false); }},
-  {"RandomUniformLike", [](Import& i) { random_numbers(i, false); }}, {"Bernoulli", bernoulli}, {"Multinomial", multinomial},
-  {"Col2Im", col2im}, {"DeformConv", deform_conv},
-});
+const ImportTable table(Dialect::kOnnx,
+                        {
+                            {"DFT", dft},
+                            {"STFT", stft},
+                            {"HannWindow", [](Import& i) { window(i, .5, .5, 0); }},
+                            {"HammingWindow", [](Import& i) { window(i, 25.0 / 46, 21.0 / 46, 0); }},
+                            {"BlackmanWindow", [](Import& i) { window(i, .42, .5, .08); }},
+                            {"MelWeightMatrix", mel_weights},
+                            {"RandomNormal", [](Import& i) { random_numbers(i, true); }},
+                            {"RandomNormalLike", [](Import& i) { random_numbers(i, true); }},
+                            {"RandomUniform", [](Import& i) { random_numbers(i, false); }},
+                            {"RandomUniformLike", [](Import& i) { random_numbers(i, false); }},
+                            {"Bernoulli", bernoulli},
+                            {"Multinomial", multinomial},
+                            {"Col2Im", col2im},
+                            {"DeformConv", deform_conv},
+                        });
 }  // namespace
 }  // namespace yuloh::formats

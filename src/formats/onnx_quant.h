@@ -9,7 +9,8 @@ namespace yuloh::formats {
 Value quantized(const Value& x, const Value& scale, const Value& zero, int type, bool saturate);
 // Input `at` less its zero point, per tensor or along `axis`, in the type to compute in.
 Value less_zero(const Import& i, size_t at, size_t zero_at, int64_t axis, DType work);
-Value scale_like(const Value& v, int64_t rank, int64_t axis);  // a scale per tensor or along `axis`, as float32
+Value scale_like(const Value& v, int64_t rank,
+                 int64_t axis);  // a scale per tensor or along `axis`, as float32
 
 struct DynamicQuantized {
   Value y, scale, zero;  // uint8, from the range of the values

@@ -53,12 +53,18 @@ int onnx_type_of(DType t, int stored_as) {
 
 const MinifloatFormat* minifloat_format(int type) {
   switch (type) {
-    case kOnnxFloat8E4M3: return &kE4M3;
-    case kOnnxFloat8E4M3Fnuz: return &kE4M3Fnuz;
-    case kOnnxFloat8E5M2: return &kE5M2;
-    case kOnnxFloat8E5M2Fnuz: return &kE5M2Fnuz;
-    case kOnnxFloat4E2M1: return &kE2M1;
-    default: return nullptr;
+    case kOnnxFloat8E4M3:
+      return &kE4M3;
+    case kOnnxFloat8E4M3Fnuz:
+      return &kE4M3Fnuz;
+    case kOnnxFloat8E5M2:
+      return &kE5M2;
+    case kOnnxFloat8E5M2Fnuz:
+      return &kE5M2Fnuz;
+    case kOnnxFloat4E2M1:
+      return &kE2M1;
+    default:
+      return nullptr;
   }
 }
 
@@ -74,7 +80,8 @@ float minifloat_to_float(int type, unsigned bits) {
   if (f.infinity && exponent == (1 << f.exponent_bits) - 1)
     return mantissa ? kNan : sign * std::numeric_limits<float>::infinity();
   const float v = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa_bits)
-                                : std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)), exponent - f.bias - f.mantissa_bits);
+                                : std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)),
+                                             exponent - f.bias - f.mantissa_bits);
   return v > f.largest ? kNan : sign * v;  // e4m3fn: all ones is NaN
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wire: a protobuf message in memory, walked field by field (ONNX, Paddle ProgramDesc). It copies nothing, allocates
-// nothing and trusts nothing: every length is compared with what is left, and an error tells the byte it stands at.
+// Wire: a protobuf message in memory, walked field by field (ONNX, Paddle ProgramDesc). It copies nothing,
+// allocates nothing and trusts nothing: every length is compared with what is left, and an error tells the
+// byte it stands at.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -27,9 +28,12 @@ class Wire {
     type = static_cast<int>(key & 7);
     if (key >> 32 || field == 0) bad("a field number is ", key >> 3);
     number_ = 0, data_ = {};
-    if (type == 0) number_ = varint();
-    else if (type == 1) number_ = fixed<uint64_t>();
-    else if (type == 5) number_ = fixed<uint32_t>();
+    if (type == 0)
+      number_ = varint();
+    else if (type == 1)
+      number_ = fixed<uint64_t>();
+    else if (type == 5)
+      number_ = fixed<uint32_t>();
     else if (type == 2) {
       const uint64_t n = varint();
       if (n > static_cast<uint64_t>(end_ - at_))
@@ -52,7 +56,9 @@ class Wire {
   }
   std::string_view bytes() const { return need(2), data_; }
   std::string text() const { return std::string(bytes()); }
-  Wire message() const { return need(2), Wire(file_, begin_, data_.data(), data_.data() + data_.size(), depth_ + 1); }
+  Wire message() const {
+    return need(2), Wire(file_, begin_, data_.data(), data_.data() + data_.size(), depth_ + 1);
+  }
 
   // Repeated numbers, packed or one by one: calls f(int64_t) or f(float) or f(double).
   template <class F>
