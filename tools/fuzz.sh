@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds every target in tests/fuzz/ with clang's libFuzzer under ASan and UBSan and runs each from its corpus.
-# usage: tools/fuzz.sh [SECONDS_EACH=60] [TARGET...]; a target's `// sources:` line names what it links.
+# usage: tools/fuzz.sh [SECONDS_EACH=60] [TARGET...]; a target's `// sources:` lines name what it links.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}; shift || true
