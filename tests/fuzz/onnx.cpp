@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as an ONNX file. They must give a Model or an Error, in little time and memory.
-// A model that is accepted is walked: every weight is read to its last byte. sources: src/base/*.cpp
-// src/formats/onnx.cpp src/formats/onnx_check.cpp src/formats/onnx_tensors.cpp src/formats/onnx_types.cpp
-// src/formats/mapped_file.cpp
+// libFuzzer target: any bytes as an ONNX file. They must give a Model or an Error, in little time and memory. A model
+// that is accepted is walked: every weight is read to its last byte.
+//
+// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/onnx.cpp src/formats/onnx_check.cpp
+// sources: src/formats/onnx_tensors.cpp src/formats/onnx_types.cpp
 #include <cstdint>
 #include <functional>
 
