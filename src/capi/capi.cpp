@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI over Session: nothing but conversion and the promise that no exception leaves.
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -101,8 +102,9 @@ bool flag(const std::string& key, const std::string& v) {
 }
 size_t number(const std::string& key, const std::string& v) {
   char* end = nullptr;
+  errno = 0;
   const unsigned long long n = std::strtoull(v.c_str(), &end, 10);
-  if (v.empty() || *end || v[0] == '-') value_error("yuloh_config_set: ", key, " is a number, got '", v, "'.");
+  if (v.empty() || v[0] < '0' || v[0] > '9' || *end || errno) value_error("yuloh_config_set: ", key, " is a number, got '", v, "'.");
   return static_cast<size_t>(n);
 }
 void set(yuloh_config& c, const std::string& key, const std::string& v) {

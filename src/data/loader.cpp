@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <system_error>
 
+#include "base/error.h"
 #include "cpu/parallel.h"
 #include "data/jpeg.h"
 
@@ -20,9 +22,13 @@ struct Loader::Room {
   }
 };
 
-Loader::Loader(Source source, std::vector<float> table, int threads)
-    : source_(source), table_(std::move(table)) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+Loader::Loader(Source source, std::vector<float> table, int threads) : source_(source), table_(std::move(table)) {
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& e) {  // joinable threads must not be destroyed
+    stop();
+    fail(ErrorKind::kRuntime, "DataLoader: the system gives no more threads, got num_workers = ", threads, ": ", e.what(), ".");
+  }
 }
 Loader::~Loader() { stop(); }
 

@@ -180,8 +180,15 @@ void read_attrs(Reader& r, TracedNode& n, size_t n_dims) {
       if (spec->kind == ArgKind::kStr && k + 1 == count) g.words.push_back(reinterpret_cast<int64_t>(intern(r.text())));
       else if (spec->kind == ArgKind::kDType && k + 1 == count) g.words.push_back(static_cast<int64_t>(r.dtype()));
       else g.words.push_back(r.number());
-      if (r.number(0, 1, "a flag")) g.open.emplace_back(static_cast<uint32_t>(k), read_expr(r, n_dims));
+      // Only numbers may follow from open sizes: not the count of a list, the flag of an optional or a string.
+      const bool list = spec->kind == ArgKind::kInts || spec->kind == ArgKind::kFloats;
+      const bool number = (list || spec->kind == ArgKind::kInt || spec->kind == ArgKind::kFloat) && k >= (list || spec->optional ? 1u : 0u);
+      if (r.number(0, number, "a flag")) g.open.emplace_back(static_cast<uint32_t>(k), read_expr(r, n_dims));
     }
+    const bool counted = spec->kind == ArgKind::kOptTensor || spec->kind == ArgKind::kTensorList;
+    if (count && (counted || spec->kind == ArgKind::kInts || spec->kind == ArgKind::kFloats) &&
+        (g.words[0] < (counted ? 0 : -1) || g.words[0] > 1 << 24))
+      r.bad(cat("op ", n.op->name, ": argument `", name, "` has a count of ", g.words[0]));
     if (spec->is_input() && spec->kind != ArgKind::kOptTensor && spec->kind != ArgKind::kTensorList ? count != 0
         : count == 0 || static_cast<size_t>(words_of(*spec, g.words.data())) != count)
       r.bad(cat("op ", n.op->name, ": argument `", name, "` has the wrong length"));

@@ -53,10 +53,11 @@ int64_t now() {
 }
 
 void start() {
+  const size_t held = memory_stats().allocated;  // takes the allocator's lock, which the hook holds when it takes ours
   std::lock_guard lock(g_mu);
   data() = {};
   numbers().clear();
-  data().held_at_start = memory_stats().allocated;
+  data().held_at_start = held;
   g_on = true;
   set_memory_hook(memory_changed);
 }

@@ -49,6 +49,7 @@ class Flush {
   // Computes one value and, of the graph below it, what others hold.
   void run_held(const Value& v) {
     if (has_error(*v.node)) rethrow(*v.node);
+    if (!pending(v)) return;  // another thread was faster
     roots_ = {v};
     walk();
     std::vector<uint32_t> edges(order_.size(), 0);
@@ -541,7 +542,7 @@ void Context::compute(const Value& v) {
   Flush(*this).run_held(v);
 }
 
-void Context::visit(const Value& v) {
+void Context::visit(const Cell& cell) {
   Unlocked unlocked;
   const Running running;
   struct Visit {
@@ -553,7 +554,7 @@ void Context::visit(const Value& v) {
   prepare_to_run();
   Flush f(*this);
   // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as it is.
-  if (owner_ && owner_->in_flight) return f.run_alone(v);
+  if (owner_in_backward()) return f.run_alone(Value(cell.value_));
   try {
     f.run(nullptr);
   } catch (const Error& e) {

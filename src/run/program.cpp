@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "cpu/parallel.h"
 #include "passes/passes.h"
@@ -57,6 +58,8 @@ struct Session::State {
     order.splice(order.end(), order, it->second.where);
     return it->second.ready;
   }
+
+  bool cleared_after_fork = false;  // under mu
 
   void put(const PlanKey& k, std::shared_ptr<const Ready> r) {  // Running
     std::vector<std::shared_ptr<const Ready>> dropped;
@@ -136,6 +139,10 @@ void Session::State::check(const std::vector<TensorType>& types) const {
 std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorType>& types) {
   check(types);
   const PlanKey key = key_of(types);
+  if (in_forked_child()) {  // plans made before the fork expect threads that are gone
+    std::lock_guard lock(mu);
+    if (!std::exchange(cleared_after_fork, true)) map.clear(), order.clear(), cached_bytes = 0;
+  }
   if (auto r = find(key)) return r;
   Graph g;
   std::shared_ptr<const Ready> r;
@@ -156,12 +163,12 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
   }
   const Unlocked unlocked;
   const Running running;
-  if (prepare_executor()) {
-    std::lock_guard lock(mu);
-    map.clear(), order.clear(), cached_bytes = 0;
-  }
+  num_threads();  // the calling thread's team size, so that library kernels agree with ours
   if (auto other = find(key)) return other;  // another thread was faster
-  if (!r) r = compile(g, types);
+  if (!r) {
+    r = compile(g, types);
+    check_room(r->plan_bytes + r->run_bytes, "this shape");
+  }
   put(key, r);
   return r;
 }

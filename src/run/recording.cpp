@@ -14,7 +14,10 @@ Recording::Recording(bool on_placeholders)
 Recording::~Recording() {
   modes().recording = outer_;
   modes().tracing = outer_tracing_;
-  for (size_t i = written_.size(); i-- > 0;) written_[i].first->set(written_[i].second);
+  for (size_t i = written_.size(); i-- > 0;) try {
+      written_[i].first->set(written_[i].second);
+    } catch (const Error&) {  // another thread's step failed: its error stays with what it made
+    }
 }
 
 // Cells that are younger than the recording need no old value back.

@@ -28,7 +28,7 @@ void Cell::settle() const {
   Context* c = context_.load(std::memory_order_acquire);
   if (!c) return;
   if (c == &Context::current()) c->await_visitor();
-  else c->visit(Value(value_));
+  else c->visit(*this);
 }
 
 void Cell::set(Value v) {
@@ -297,6 +297,10 @@ struct ContextLease {
   }
 };
 
+bool Context::owner_in_backward() const {
+  std::lock_guard lock(context_pool().mu);  // the owner's modes are there as long as its lease
+  return owner_ && owner_->in_flight;
+}
 Context& Context::current() {
   thread_local ContextLease lease;
   return *lease.c;

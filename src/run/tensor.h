@@ -116,8 +116,8 @@ class Context {
   void note_bytes(int64_t b) { pending_bytes_ += b; }
   bool over_limit() const;
   void cut_point();  // backward, step, clear_grad, ...: flush if the byte bound is exceeded or eager
-  // From another thread: runs this context's graph, at the least as far as `v`.
-  void visit(const Value& v);
+  // From another thread: runs this context's graph, at the least as far as the cell's value.
+  void visit(const Cell& cell);
   void await_visitor();  // another thread runs this context's graph: it is not ours to touch until it has
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
@@ -127,6 +127,7 @@ class Context {
   friend struct ContextLease;
   Cell* head_ = nullptr;
   std::atomic<bool> visited_{false};
+  bool owner_in_backward() const;
   const Modes* owner_ = nullptr;  // of the thread that records here; null when it has ended
   int64_t pending_bytes_ = 0;
 };

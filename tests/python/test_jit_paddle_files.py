@@ -115,3 +115,21 @@ def test_what_paddle_cannot_say_is_named(tmp_path):
         paddle.jit.save(Odd(), str(tmp_path / "m"), input_spec=[Spec([2], "float32")])
     assert (tmp_path / "m.yuloh").exists() and not (tmp_path / "m.json").exists()
     np.testing.assert_array_equal(paddle.jit.load(str(tmp_path / "m"))(paddle.to_tensor([0.5, 2.0])).numpy(), [1, 2])
+
+
+def test_own_format_only_leaves_paddles_files_alone(tmp_path):
+    net = nn.Linear(3, 2)
+    paddle.jit.save(net, str(tmp_path / "m"), input_spec=[Spec([None, 3], "float32")])
+    before = (tmp_path / "m.json").read_bytes()
+    paddle.jit.save(net, str(tmp_path / "m.yuloh"), input_spec=[Spec([None, 3], "float32")])
+    assert (tmp_path / "m.json").read_bytes() == before
+
+
+def test_a_predictor_from_the_folder_of_a_save(tmp_path):
+    from yuloh import inference
+
+    net = nn.Linear(3, 2)
+    paddle.jit.save(net, str(tmp_path / "m"), input_spec=[Spec([None, 3], "float32")])
+    x = np.ones([4, 3], "float32")
+    (y,) = inference.create_predictor(inference.Config(str(tmp_path))).run([paddle.to_tensor(x)])
+    np.testing.assert_allclose(y.numpy(), net(paddle.to_tensor(x)).numpy(), rtol=1e-6)

@@ -7,7 +7,6 @@ import inspect
 import json
 import pathlib
 import pickle
-import timeit
 import warnings
 
 import numpy as np
@@ -320,13 +319,3 @@ def test_signatures_are_paddles():
             if [a.replace(" ", "") for a in got] != [a.replace(" ", "") for a in plain]:
                 wrong.append(f"{name}: {got}; Paddle's: {plain}")
     assert not wrong, "\n".join(wrong)
-
-
-def test_calling_a_layer_is_cheap():
-    class Empty(nn.Layer):
-        def forward(self, x):
-            return x
-
-    layer = Empty()
-    plain = min(timeit.repeat(lambda: layer(1), number=20000, repeat=5)) / 20000
-    assert plain < 1.0e-6, f"{plain * 1e9:.0f} ns"

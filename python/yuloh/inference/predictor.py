@@ -107,11 +107,11 @@ class Predictor:
     apart. ``clone()`` shares everything but the handles.
     """
 
-    def __init__(self, session, program, collect=""):
+    def __init__(self, session, program, collect="", collected=None):
         self._session, self._program = session, program
         self._inputs = {p[0]: Tensor(self, p[0], p[1], True) for p in program.inputs}
         self._outputs = {p[0]: Tensor(self, p[0], p[1], False) for p in program.outputs}
-        self._collect, self._collected = collect, []
+        self._collect, self._collected = collect, collected or ([], threading.Lock())
 
     def get_input_names(self):
         """Names in order."""
@@ -167,14 +167,18 @@ class Predictor:
 
     def _note_shapes(self, values):
         shapes = {name: list(value.shape) for name, value in zip(self._inputs, values)}
-        if shapes not in self._collected:
-            self._collected.append(shapes)
-            with open(self._collect, "w", encoding="utf-8") as f:
-                json.dump(self._collected, f)
+        collected, lock = self._collected  # shared with clones
+        with lock:
+            if shapes in collected:
+                return
+            collected.append(shapes)
+            with open(self._collect + ".part", "w", encoding="utf-8") as f:
+                json.dump(collected, f)
+            os.replace(self._collect + ".part", self._collect)
 
     def clone(self, stream=None):
         """A predictor with handles of its own on the same weights and plans."""
-        return Predictor(self._session.clone(), self._program, self._collect)
+        return Predictor(self._session.clone(), self._program, self._collect, self._collected)
 
     def prepare(self, shapes):
         """Compiles for ``{input: shape}`` ahead of the first request and returns the plan's facts (steps, peak_bytes,

@@ -12,6 +12,7 @@ from .static_function import StaticFunction, to_static
 __all__ = ["SUFFIX", "find_files", "load", "program_of", "save"]
 
 SUFFIX = ".yuloh"
+_TOGETHER = 60  # seconds within which the files of one save are written
 _CONFIGS = {"output_spec", "with_hook", "combine_params", "clip_extra", "skip_forward", "skip_prune_program",
             "input_names_after_prune", "separate_params", "keep_name_table", "legacy_format"}
 
@@ -132,20 +133,23 @@ def save(layer, path, input_spec=None, **configs):
     for name, program in programs.items():
         prefix = path + ("" if name == "forward" else f".{name}")
         program.save(prefix + SUFFIX)
-        if not own:
-            try:
-                program_of(*methods[name], target="paddle").save_paddle(prefix)
-                continue
-            except (NotImplementedError, ValueError) as reason:
-                warnings.warn(f"{reason} PaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
-                              stacklevel=2)
-        for stale in (prefix + ".json", prefix + ".pdiparams", prefix + ".pdmodel"):  # of an earlier save
+        if own:
+            continue
+        try:
+            program_of(*methods[name], target="paddle").save_paddle(prefix)
+            continue
+        except (NotImplementedError, ValueError) as reason:
+            warnings.warn(f"{reason} PaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
+                          stacklevel=2)
+        for stale in (prefix + ".json", prefix + ".pdiparams"):  # of an earlier save
             if os.path.exists(stale):
                 os.remove(stale)
 
 
 def find_files(path):
-    """{method: file} of what ``save`` wrote under a prefix, Yuloh's own format first; empty: nothing."""
+    """{method: file} of what was saved under a prefix; empty: nothing. Of two formats Yuloh's own, unless the other is
+    newer: Paddle may have saved there since.
+    """
     found = {}
     folder, base = os.path.split(path)
     names = set(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else set()
@@ -155,7 +159,9 @@ def find_files(path):
                 continue
             middle = name[len(base):-len(suffix)]
             if middle == "" or (middle[0] == "." and middle[1:].isidentifier()):
-                found.setdefault(middle[1:] or "forward", os.path.join(folder, name))
+                method, file = middle[1:] or "forward", os.path.join(folder, name)
+                if method not in found or os.path.getmtime(file) > os.path.getmtime(found[method]) + _TOGETHER:
+                    found[method] = file
     return found
 
 
