@@ -13,7 +13,7 @@ class Unlocked {  // without the interpreter's lock
  public:
   Unlocked() : lock_(interpreter_lock()), token_(lock_.release ? lock_.release() : nullptr) {}
   ~Unlocked() {
-    if (token_) lock_.acquire(token_);
+    if (token_ && !relocked_) lock_.acquire(token_);
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
@@ -23,10 +23,17 @@ class Unlocked {  // without the interpreter's lock
     lock_.acquire(token_);
     token_ = lock_.release();
   }
+  void relock() {  // before the end: what is seen from here on stays as it is until the caller has looked
+    if (token_) lock_.acquire(token_), relocked_ = true;
+  }
+  void unlock() {
+    if (relocked_) token_ = lock_.release(), relocked_ = false;
+  }
 
  private:
   const InterpreterLock lock_;
   void* token_;
+  bool relocked_ = false;
 };
 
 class Running {  // the executor's lock, taken without the interpreter's: whoever holds it may wait for that one

@@ -38,6 +38,8 @@ class Flush {
     run_roots(want);
   }
 
+  static bool waits(const Value& v) { return pending(v) && !has_error(*v.node); }
+
   // Computes one value and leaves the graph below it as it is.
   void run_alone(const Value& v) {
     alone_ = true;
@@ -550,16 +552,27 @@ void Context::visit(const Cell& cell) {
     explicit Visit(std::atomic<bool>& x) : on(x) { on.store(true, std::memory_order_release); }
     ~Visit() { on.store(false, std::memory_order_release); }
   } const visit(visited_);
-  unlocked.meet();
   prepare_to_run();
-  Flush f(*this);
-  // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as it is.
-  if (owner_in_backward()) return f.run_alone(Value(cell.value_));
-  try {
-    f.run(nullptr);
-  } catch (const Error& e) {
-    f.rescue(e);
-    throw;
+  for (;;) {
+    unlocked.meet();
+    // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as it is.
+    if (owner_in_backward()) {
+      Flush(*this).run_alone(Value(cell.value_));
+      return unlocked.relock();
+    }
+    {
+      Flush f(*this);
+      try {
+        f.run(nullptr);
+      } catch (const Error& e) {
+        f.rescue(e);
+        throw;
+      }
+    }
+    // With both locks nobody records and nobody runs. The owner may have written the cell anew before we had the second.
+    unlocked.relock();
+    if (cell.context_.load(std::memory_order_acquire) != this || !Flush::waits(cell.value_)) return;
+    unlocked.unlock();
   }
 }
 
