@@ -46,6 +46,11 @@ def build(options):
 
 
 @pytest.fixture(autouse=True)
+def no_rest(monkeypatch):
+    monkeypatch.setattr(Runner, "REST", 0.0)  # these contenders have no threads that spin
+
+
+@pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr("yuloh.bench.runner.BLOCK_S", 0.08)
     monkeypatch.setenv("YULOH_CACHE", str(tmp_path / "cache"))

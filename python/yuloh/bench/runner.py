@@ -8,6 +8,7 @@ Everything measured goes into Results at once, so Ctrl-C, a spent budget or a dy
 from __future__ import annotations
 
 import math
+import time
 from typing import List, Optional
 
 from . import environments, machine, peaks, statistics
@@ -298,7 +299,11 @@ class Runner:
         self.progress.phase(f"{record['title']}: round {number + 1} of at most {last}")
         self.progress.advance(0.3 + 0.6 * (number + 1) / last)
 
+    # Seconds before each block: the threads of the contender before it spin for up to 0.2 s after its last step.
+    REST = 0.3
+
     def _block(self, arm: Arm, number: int, position: int) -> None:
+        time.sleep(self.REST)
         start = self.watch.before()
         try:
             answer = arm.measure(timeout=self._timeout())
