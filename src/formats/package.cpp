@@ -3,6 +3,8 @@
 // multiple of 64.
 #include "formats/package.h"
 
+#include "formats/whole_file.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -269,14 +271,6 @@ struct File {
     if (fd >= 0) close(fd);
   }
 };
-void write_all(int fd, const char* p, size_t n, const std::string& path) {
-  while (n > 0) {
-    const ssize_t k = write(fd, p, std::min<size_t>(n, size_t{1} << 30));
-    if (k < 0 && errno == EINTR) continue;
-    if (k <= 0) os_error("save", path);
-    p += k, n -= static_cast<size_t>(k);
-  }
-}
 size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 }  // namespace
 
@@ -317,23 +311,14 @@ void write_package(const TracedProgram& p, const std::string& path) {
   head.number(0);
   head.out += w.out;
   head.out.resize(start);
-  const std::string temporary = cat(path, ".", getpid(), ".tmp");
-  File f{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-  if (f.fd < 0) os_error("save", temporary);
-  try {
-    write_all(f.fd, head.out.data(), head.out.size(), temporary);
-    const char zeros[kAlign] = {};
-    for (size_t i = 0; i < data.size(); ++i) {
-      const TensorType& t = p.weights[i].value.type();
-      const size_t bytes = static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype);
-      write_all(f.fd, static_cast<const char*>(data[i]->data()), bytes, temporary);
-      write_all(f.fd, zeros, aligned(bytes) - bytes, temporary);
-    }
-    if (fsync(f.fd) != 0 || rename(temporary.c_str(), path.c_str()) != 0) os_error("save", path);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
+  static constexpr char kZeros[kAlign] = {};
+  std::vector<std::string_view> parts{head.out};
+  for (size_t i = 0; i < data.size(); ++i) {
+    const size_t bytes = bytes_of(p.weights[i].value.type());
+    parts.emplace_back(static_cast<const char*>(data[i]->data()), bytes);
+    parts.emplace_back(kZeros, aligned(bytes) - bytes);
   }
+  write_whole(path, parts);
 }
 
 bool is_package(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +27,8 @@ struct Temporary {
 }  // namespace
 
 void write_whole(const std::string& path, const std::vector<std::string_view>& parts) {
-  Temporary t{cat(path, ".", getpid(), ".part")};
+  static std::atomic<unsigned> count{0};  // two threads that write one path do not share a temporary file
+  Temporary t{cat(path, ".", getpid(), ".", count++, ".part")};
   t.fd = open(t.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (t.fd < 0) failed(path);
   for (std::string_view p : parts)

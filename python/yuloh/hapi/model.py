@@ -247,8 +247,6 @@ class Model:
                 raise RuntimeError(
                     "Model.save: training=False needs input shapes. Hint: Model(network, inputs=[...])."
                 )
-            if not hasattr(yuloh, "jit"):
-                raise NotImplementedError("Model.save: training=False needs paddle.jit, not there yet.")
             yuloh.jit.save(self.network, path, input_spec=self._inputs)
             return
         folder = os.path.dirname(path)

@@ -203,8 +203,8 @@ class Predictor:
 
     def register_output_hook(self, hook):
         """Not supported: intermediate values do not exist once ops are fused."""
-        raise NotImplementedError("register_output_hook: intermediate values are fused away. Hint: `yuloh diff` compares "
-                                  "models value by value.")
+        raise NotImplementedError("register_output_hook: intermediate values are fused away. Hint: save a model that "
+                                  "returns the value, too.")
 
     register_input_hook = register_output_hook
 
