@@ -92,6 +92,15 @@ class ModelProgram : public Program {
     for (const Port& p : model_->graph.outputs) outputs.push_back(port(p));
   }
   Values record(const Values& in) const override { return record_with(*model_, in, &weights_, {}); }
+  std::vector<NamedValue> named_weights() const override {
+    std::vector<NamedValue> r;
+    for (const auto& [name, t] : model_->graph.weights)
+      if (t.type.dtype != DType::kString) r.push_back({name, name, is_float(t.type.dtype), is_float(t.type.dtype), weights_.get(t)});
+    return r;
+  }
+  Values record_by_place(const Values& in, const Made& made) const override {
+    return record_with(*model_, in, &weights_, [&](const std::string& name, const Value&) { made("`" + name + "`"); });
+  }
 
  private:
   std::shared_ptr<const Model> model_;

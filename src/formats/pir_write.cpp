@@ -107,6 +107,11 @@ PirGraph::Id PirGraph::parameter(const std::string& name, const PirType& t, bool
 void PirGraph::fetch(const std::string& name, Id id, int column) {
   op("fetch", {id}, {text("name", name), i32("col", column)}, type(id));
 }
+PirGraph::Id PirGraph::unknown(const PirType& t) {
+  Id id;
+  out(t, &id);
+  return id;
+}
 PirGraph::Id PirGraph::ints(const Ints& v) {
   return op("full_int_array", {}, {i64s("value", v), dtype("dtype", DType::kInt64), place(true)},
             {DType::kInt64, {static_cast<int64_t>(v.size())}});
@@ -126,44 +131,9 @@ PirGraph::Json PirGraph::json() const {
 }
 
 // ---- one node ----
-PirNode::Words PirNode::words(std::string_view name) const {
-  uint32_t at = 0;
-  for (const ArgSpec& a : node.op->args) {
-    if (a.name == name) return {&a, at};
-    at += static_cast<uint32_t>(words_of(a, node.attrs.data() + at));
-  }
-  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
-}
-namespace {
-// The node as a Call on inputs without values: attributes decode as everywhere else.
-Call call_of(const TracedNode& n) { return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs); }
-}  // namespace
-int64_t PirNode::integer(std::string_view name) const { return call_of(node).integer(name); }
-double PirNode::real(std::string_view name) const { return call_of(node).real(name); }
-std::string PirNode::text(std::string_view name) const { return call_of(node).str(name); }
-Ints PirNode::ints(std::string_view name) const { return call_of(node).ints(name); }
-std::vector<double> PirNode::reals(std::string_view name) const { return call_of(node).reals(name); }
-bool PirNode::none(std::string_view name) const { return !call_of(node).has(name); }
-const DimExpr* PirNode::expr(uint32_t word) const {
-  for (const auto& [w, e] : node.open)
-    if (w == word) return &e;
-  return nullptr;
-}
-bool PirNode::open(std::string_view name) const {
-  const Words w = words(name);
-  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
-  for (const auto& [word, e] : node.open)
-    if (word >= w.at && word < w.at + n) return true;
-  return false;
-}
 std::vector<PirGraph::Id> PirNode::list(std::string_view name) const {
-  const Call c = call_of(node);
-  for (size_t i = 0; i < node.op->args.size(); ++i) {
-    if (node.op->args[i].name != name) continue;
-    const InputRange r = input_range(c, static_cast<int>(i));
-    return {in.begin() + r.first, in.begin() + r.first + r.count};
-  }
-  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
+  const auto [first, count] = range(name);
+  return {in.begin() + first, in.begin() + first + count};
 }
 PirGraph::Id PirNode::arg(std::string_view name) const {
   const auto v = list(name);
@@ -173,17 +143,13 @@ PirGraph::Id PirNode::arg(std::string_view name) const {
 PirGraph::Id PirNode::open_size(const DimExpr& e) {
   const auto one = [&](int32_t dim) -> PirGraph::Id {
     if (const auto it = dim_cache->find(dim); it != dim_cache->end()) return it->second;
-    for (size_t i = 0; i < program.inputs.size(); ++i)
-      for (size_t d = 0; d < program.inputs[i].dim_names.size(); ++d)
-        if (program.inputs[i].dim_names[d] == program.dims[static_cast<size_t>(dim)]) {
-          const auto rank = static_cast<int64_t>(program.inputs[i].dims.size()), axis = static_cast<int64_t>(d);
-          const auto s = g.op("shape64", {(*port_ids)[i]}, {}, {DType::kInt64, {rank}});
-          const auto r = g.op("slice", {s, g.ints({axis}), g.ints({axis + 1})},
-                              {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})},
-                              {DType::kInt64, {1}});
-          return (*dim_cache)[dim] = r;
-        }
-    cannot("an open size belongs to no input");
+    const auto [i, d] = place_of_dim(program, dim);
+    const auto rank = static_cast<int64_t>(program.inputs[i].dims.size()), axis = static_cast<int64_t>(d);
+    const auto s = g.op("shape64", {(*port_ids)[i]}, {}, {DType::kInt64, {rank}});
+    const auto r = g.op("slice", {s, g.ints({axis}), g.ints({axis + 1})},
+                        {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})},
+                        {DType::kInt64, {1}});
+    return (*dim_cache)[dim] = r;
   };
   const PirType t{DType::kInt64, {1}};
   PirGraph::Id total = 0;
@@ -201,24 +167,14 @@ PirGraph::Id PirNode::open_size(const DimExpr& e) {
 }
 
 PirGraph::Id PirNode::sizes(std::string_view name) {
-  const Words w = words(name);
-  const bool is_list = w.spec->kind == ArgKind::kInts;
-  const Ints v = is_list ? ints(name) : Ints{w.spec->kind == ArgKind::kFloat ? static_cast<int64_t>(real(name)) : integer(name)};
-  if (!open(name)) return g.ints(v);
-  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
-  const uint32_t first = w.at + n - static_cast<uint32_t>(v.size());  // the entries stand last
+  const std::vector<Size> list = size_list(name);
   std::vector<PirGraph::Id> parts;
-  for (uint32_t k = 0; k < v.size(); ++k) {
-    const DimExpr* e = expr(first + k);
-    parts.push_back(e ? open_size(*e) : g.ints({v[k]}));
-  }
+  Ints fixed;
+  for (const Size& s : list) fixed.push_back(s.value);
+  if (!open(name)) return g.ints(fixed);
+  for (const Size& s : list) parts.push_back(s.expr ? open_size(*s.expr) : g.ints({s.value}));
   if (parts.size() == 1) return parts[0];
   return g.op("concat", {g.combine(parts), g.number(0, DType::kInt32, {1})}, {}, {DType::kInt64, {static_cast<int64_t>(parts.size())}});
-}
-
-void PirNode::cannot(const std::string& why) const {
-  fail(ErrorKind::kNotImplemented, "jit.save: ", node.op ? std::string_view(node.op->name) : "a number", " cannot be written as Paddle's operators: ", why,
-       node.where.empty() ? "." : cat(", recorded at ", node.where, "."), "");
 }
 
 }  // namespace yuloh::formats

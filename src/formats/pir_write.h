@@ -10,14 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "run/traced.h"
+#include "formats/write_model.h"
+#include "formats/write_node.h"
 
 namespace yuloh::formats {
 
-struct PirType {
-  DType dtype = DType::kFloat32;
-  std::vector<int64_t> dims;  // -1: open
-};
+using PirType = OpenType;
 
 class PirGraph {
  public:
@@ -47,6 +45,7 @@ class PirGraph {
   Id input(const ProgramPort& p);
   Id parameter(const std::string& name, const PirType& t, bool trainable);
   void fetch(const std::string& name, Id id, int column);
+  Id unknown(const PirType& t);                             // in place of what cannot be written
   Id ints(const Ints& v);                                   // a constant tensor of int64
   Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
@@ -67,48 +66,29 @@ class PirGraph {
 };
 
 // One node of the program being written.
-class PirNode {
+class PirNode : public WriteNode {
  public:
   PirGraph& g;
-  const TracedProgram& program;
-  const TracedNode& node;
   std::vector<PirGraph::Id> in;   // one per input of the node
-  std::vector<PirType> out;       // one per output
   std::vector<PirGraph::Id> result;
 
+  PirNode(PirGraph& graph, const TracedProgram& p, const TracedNode& n) : WriteNode{p, n, {}}, g(graph) {}
   PirGraph::Id arg(std::string_view name) const;               // 0: left out
   std::vector<PirGraph::Id> list(std::string_view name) const;
-  int64_t integer(std::string_view name) const;
-  double real(std::string_view name) const;
-  bool flag(std::string_view name) const { return integer(name) != 0; }
-  std::string text(std::string_view name) const;
-  Ints ints(std::string_view name) const;
-  std::vector<double> reals(std::string_view name) const;
-  bool none(std::string_view name) const;                      // an optional attribute that is None
-  bool open(std::string_view name) const;                      // depends on open sizes
   PirGraph::Id sizes(std::string_view name);                   // an int[] or int attribute as a tensor of int64, open or not
   PirGraph::Id open_size(const DimExpr& e);                    // a tensor of one int64
-  [[noreturn]] void cannot(const std::string& why) const;
   void done(PirGraph::Id id) { result = {id}; }
 
   const std::vector<PirGraph::Id>* port_ids = nullptr;         // of the program's inputs
   std::map<int32_t, PirGraph::Id>* dim_cache = nullptr;
-
- private:
-  struct Words {
-    const ArgSpec* spec;
-    uint32_t at;
-  };
-  Words words(std::string_view name) const;
-  const DimExpr* expr(uint32_t word) const;
 };
 
 bool has_pir_rule(const OpDef& op);     // written as named; composites without a rule are recorded as their bodies
 void write_pir_node(PirNode& n);
 
-// `prefix`.json and `prefix`.pdiparams, each written beside and renamed. Throws Error that names the op and the user's line
-// where Paddle has no counterpart.
-void write_pir(const TracedProgram& p, const std::string& prefix);
+// `prefix`.json and `prefix`.pdiparams, each written beside and renamed. What has no counterpart goes to `dry`, if given, and
+// nothing is written then; otherwise it is an error.
+void write_pir(const TracedProgram& p, const std::string& prefix, Refusals* dry = nullptr);
 void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights);
 
 }  // namespace yuloh::formats

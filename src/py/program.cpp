@@ -9,8 +9,7 @@
 
 #include "formats/import.h"
 #include "formats/package.h"
-#include "formats/pir_write.h"
-#include "ops/bodies.h"
+#include "formats/write_model.h"
 #include "py/py_tensor.h"
 #include "run/recording.h"
 #include "run/traced.h"
@@ -82,8 +81,7 @@ std::vector<ProgramPort> ports_from(nb::handle list) {
 // The function being recorded; `close` (or its end) puts everything back.
 class Recorder {
  public:
-  // `target`: the file format whose operators are to be recorded as named ("paddle"); other composites as their bodies.
-  Recorder(nb::handle types, nb::handle named, const std::string& target) {
+  Recorder(nb::handle types, nb::handle named) {
     checked([&] {
       Context::current().flush();  // what was pending before has its values now
       no_grad_ = std::make_unique<NoGrad>();
@@ -94,7 +92,6 @@ class Recorder {
         cells_.push_back(x.cell());
       }
       recording_ = std::make_unique<Recording>(true);
-      keep_ = std::make_unique<KeepNamed>(target == "paddle" ? formats::has_pir_rule : nullptr);
       int64_t number = 0;
       for (const TensorType& t : types_from(types)) inputs_.push_back(make_input(t, number++));
     });
@@ -120,10 +117,9 @@ class Recorder {
           if (cells_[i] == cell) r.push_back(names_[i].name);
     return r;
   }
-  void close() { keep_.reset(), recording_.reset(), no_grad_.reset(); }
+  void close() { recording_.reset(), no_grad_.reset(); }
 
  private:
-  std::unique_ptr<KeepNamed> keep_;
   std::unique_ptr<NoGrad> no_grad_;
   std::unique_ptr<Recording> recording_;
   std::vector<Value> inputs_;
@@ -204,9 +200,25 @@ std::shared_ptr<Session> make_session(std::shared_ptr<Program> p, nb::kwargs kw)
   });
 }
 
+formats::WriteOptions write_options(const nb::kwargs& kw) {
+  formats::WriteOptions o;
+  for (auto [key, value] : kw) {
+    const std::string k = nb::cast<std::string>(key);
+    if (k == "opset") o.opset = nb::cast<int>(value);
+    else if (k == "external_data") o.external_data = nb::cast<int64_t>(value);
+    else if (k == "shapes")
+      for (auto [name, dims] : nb::cast<nb::dict>(value)) {
+        std::vector<int64_t>& s = o.shapes[nb::cast<std::string>(name)];
+        for (nb::handle d : dims) s.push_back(d.is_none() ? -1 : nb::cast<int64_t>(d));
+      }
+    else type_error("write_model: unknown option `", k, "`; expected opset, external_data or shapes.");
+  }
+  return o;
+}
+
 void bind_traced(nb::module_& m) {
   nb::class_<Recorder>(m, "Recorder", "Records a function on placeholders: Recorder([(shape, dtype)], [(name, tensor, is_parameter)]).")
-      .def(nb::init<nb::handle, nb::handle, const std::string&>(), nb::arg("types"), nb::arg("named"), nb::arg("target") = "")
+      .def(nb::init<nb::handle, nb::handle>(), nb::arg("types"), nb::arg("named"))
       .def_prop_ro("inputs", &Recorder::inputs)
       .def("finish", &Recorder::finish, "The trace of what these outputs need.")
       .def("written", &Recorder::written, "Names of the state that was changed.")
@@ -259,8 +271,6 @@ void bind_traced(nb::module_& m) {
         });
       }, nb::arg("inputs"), nb::arg("weights").none() = nb::none(), "Records it into the graph of this thread; gradients flow.")
       .def("save", [](const TracedProgram& p, const std::string& path) { checked([&] { formats::write_package(p, path); }); })
-      .def("save_paddle", [](const TracedProgram& p, const std::string& prefix) { checked([&] { formats::write_pir(p, prefix); }); },
-           "Writes prefix.json and prefix.pdiparams.")
       .def_static("load", [](const std::string& path) { return checked([&] { return formats::read_package(path); }); });
   m.def("load_program", [](const std::string& path, const std::string& params) -> std::shared_ptr<Program> {
     return checked([&]() -> std::shared_ptr<Program> {
@@ -268,6 +278,17 @@ void bind_traced(nb::module_& m) {
       return std::const_pointer_cast<Program>(formats::make_program(formats::read_model(path, params)));
     });
   }, nb::arg("path"), nb::arg("params") = "", "The program in a file of any format that can be read.");
+  m.def("write_model", [](const Program& p, const std::string& path, nb::kwargs kw) {
+    checked([&] { formats::write_model(p, path, write_options(kw)); });
+  }, nb::arg("program"), nb::arg("path"), nb::arg("options"),
+     "Writes a program in the format of the path's suffix: .onnx, .json, .pdmodel, .yuloh. Options: opset, external_data, shapes.");
+  m.def("unwritable", [](const Program& p, const std::string& path, nb::kwargs kw) {
+    return checked([&] {
+      nb::list r;
+      for (const formats::Unwritable& u : formats::unwritable(p, path, write_options(kw))) r.append(nb::make_tuple(u.op, u.count, u.place, u.why));
+      return r;
+    });
+  }, nb::arg("program"), nb::arg("path"), nb::arg("options"), "[(op, count, first place, why)] of all that write_model would refuse.");
   m.def("is_package", [](const std::string& path) { return formats::is_package(path); });
   m.def("generalise", [](const std::vector<std::shared_ptr<Trace>>& corners, const std::vector<std::shared_ptr<Trace>>& more,
                          nb::handle inputs, std::vector<std::string> outputs, std::vector<std::string> dims) {

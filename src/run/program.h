@@ -20,6 +20,13 @@ struct ProgramPort {
   bool ranked = true;  // false: any number of axes
 };
 
+// A weight as users know it.
+struct NamedValue {
+  std::string name, parameter;  // as in state_dict; the tensor's own name
+  bool trainable, is_parameter;
+  Value value;
+};
+
 class Program {
  public:
   virtual ~Program() = default;
@@ -30,6 +37,11 @@ class Program {
   // Weights are data nodes (make_data) made once: equal for every call. Throws NeedsData where a value of a placeholder
   // must be read to go on (read_value of run/recording.h does). Called from any thread.
   virtual Values record(const Values& inputs) const = 0;
+  // For writers of files (run/retrace.h): the weights that `record` uses by name, and `record` with a call of `made` after
+  // each piece, naming the line or node that everything recorded since the last call stems from.
+  virtual std::vector<NamedValue> named_weights() const { return {}; }
+  using Made = std::function<void(const std::string& place)>;
+  virtual Values record_by_place(const Values& inputs, const Made&) const { return record(inputs); }
 };
 
 // Thrown when recording on placeholders reads a value that depends on the data fed.

@@ -78,13 +78,19 @@ std::vector<int64_t> TracedProgram::bind_sizes(const Values& in) const {
   return sizes;
 }
 
-Values TracedProgram::record(const Values& in) const {
+Values TracedProgram::record(const Values& in) const { return record_by_place(in, {}); }
+Values TracedProgram::record_by_place(const Values& in, const Made& place) const {
   Values w;
   for (const TracedWeight& x : weights) w.push_back(x.value);
-  return replay(in, w);
+  return replay(in, w, nullptr, place);
+}
+std::vector<NamedValue> TracedProgram::named_weights() const {
+  std::vector<NamedValue> r;
+  for (const TracedWeight& w : weights) r.push_back({w.name, w.parameter, w.trainable, w.is_parameter, w.value});
+  return r;
 }
 
-Values TracedProgram::replay(const Values& in, const Values& weight_values, std::vector<Values>* all) const {
+Values TracedProgram::replay(const Values& in, const Values& weight_values, std::vector<Values>* all, const Made& place) const {
   const std::vector<int64_t> sizes = bind_sizes(in);
   std::vector<Values> made(nodes.size());
   auto at = [&](const TracedRef& r) {  // files say what they like
@@ -136,6 +142,7 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values, std:
     Values args;
     for (const TracedRef& r : n.inputs) args.push_back(at(r));
     made[i] = apply(*n.op, std::move(args), std::move(attrs));
+    if (place) place(n.where);
   }
   Values r;
   for (const TracedRef& x : results) r.push_back(at(x));
@@ -146,7 +153,7 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values, std:
 // ---- one trace ----
 
 Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, const std::vector<Value>& outputs,
-                 const std::vector<NamedValue>& names) {
+                 const std::vector<NamedValue>& names, const std::function<std::string(const Node&)>& where) {
   Trace t;
   std::map<std::pair<const Node*, uint32_t>, uint32_t> number;  // leaves; ops under index 0
   std::map<std::pair<const Node*, uint32_t>, const NamedValue*> named;
@@ -203,7 +210,7 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
     if (n->extra && (n->extra->region || n->extra->custom_vjp))
       fail(ErrorKind::kNotImplemented, "to_static: ", n->op->name, " with a body of its own cannot be part of a program yet.");
     TracedNode m;
-    m.op = n->op, m.attrs = n->attrs, m.where = describe_position(n->pos);
+    m.op = n->op, m.attrs = n->attrs, m.where = where ? where(*n) : describe_position(n->pos);
     const uint32_t count = n->op->random && n->op->n_inputs_fixed >= 0 ? static_cast<uint32_t>(n->op->n_inputs_fixed) : n->inputs.size();
     for (uint32_t i = 0; i < count && i < n->inputs.size(); ++i) m.inputs.push_back(ref(n->inputs[i]));
     number[{n, 0}] = static_cast<uint32_t>(t.nodes.size());

@@ -55,7 +55,9 @@ class TracedProgram : public Program {
   std::vector<TracedWeight> weights;
   Values record(const Values& inputs) const override;
   // With other values in the weights' place; `all`, if given, takes the outputs of every node.
-  Values replay(const Values& inputs, const Values& weight_values, std::vector<Values>* all = nullptr) const;
+  Values replay(const Values& inputs, const Values& weight_values, std::vector<Values>* all = nullptr, const Made& made = {}) const;
+  std::vector<NamedValue> named_weights() const override;
+  Values record_by_place(const Values& inputs, const Made& made) const override;
   std::vector<int64_t> bind_sizes(const Values& inputs) const;
 };
 
@@ -68,13 +70,9 @@ struct Trace {
   std::vector<TracedWeight> weights;
   std::vector<TensorType> result_types;
 };
-struct NamedValue {
-  std::string name, parameter;
-  bool trainable, is_parameter;
-  Value value;
-};
+// `where`, if given, says where a node stems from; otherwise its own position does.
 Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, const std::vector<Value>& outputs,
-                 const std::vector<NamedValue>& names);
+                 const std::vector<NamedValue>& names, const std::function<std::string(const Node&)>& where = {});
 
 // `corners`: 2^n traces, in trace b open size i has its second value where bit i of b is set. `more`: further traces
 // that the expressions must agree with; the first with sizes that share no factor with the corners' decides rounding.

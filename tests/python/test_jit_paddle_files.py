@@ -111,7 +111,7 @@ def test_what_paddle_cannot_say_is_named(tmp_path):
         def forward(self, x):
             return paddle.bucketize(x, paddle.to_tensor([0.0, 1.0]))
 
-    with pytest.warns(UserWarning, match="bucketize.*no counterpart.*m.yuloh"):
+    with pytest.warns(UserWarning, match=r"(?s)bucketize\S* x1, first at .*test_jit_paddle_files.*no counterpart.*m.yuloh"):
         paddle.jit.save(Odd(), str(tmp_path / "m"), input_spec=[Spec([2], "float32")])
     assert (tmp_path / "m.yuloh").exists() and not (tmp_path / "m.json").exists()
     np.testing.assert_array_equal(paddle.jit.load(str(tmp_path / "m"))(paddle.to_tensor([0.5, 2.0])).numpy(), [1, 2])

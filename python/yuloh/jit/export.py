@@ -19,7 +19,7 @@ _OTHER = ((96, 128, 160, 101, 1033), (32, 48, 64, 41, 1033), (8, 12, 16, 11, 103
 _MOST_OPEN = 6
 
 
-def export(function, arguments, named, target=""):
+def export(function, arguments, named):
     """TracedProgram of ``function(arguments)``.
 
     ``arguments``: {name: nested InputSpec, Tensor or constant}; ``named``: [(name, tensor, is_parameter)] of the state it
@@ -54,7 +54,7 @@ def export(function, arguments, named, target=""):
         attempts = [(_BATCH, sizes) for sizes in (_OTHER if any(axis for _, axis in slots) else _OTHER[:1])]
         for first, other in attempts + [(sizes, sizes) for sizes in _OTHER]:
             try:
-                return _at_sizes(function, arguments, named, specs, names, number, len(order), first, other, target)
+                return _at_sizes(function, arguments, named, specs, names, number, len(order), first, other)
             except _NotRecordable as error:
                 raise error.args[0] from None
             except Exception as error:  # these sizes do not suit the function; others may
@@ -68,14 +68,14 @@ class _NotRecordable(Exception):
     pass
 
 
-def _at_sizes(function, arguments, named, specs, names, number, n_open, first_axis, other, target):
+def _at_sizes(function, arguments, named, specs, names, number, n_open, first_axis, other):
     axes = [min(axis for (_, axis), k in number.items() if k == i) for i in range(n_open)]
     table = [first_axis if axis == 0 else other for axis in axes]
 
     def run(sizes):
         types = [([sizes[number[i, a]] if n in (-1, None) else n for a, n in enumerate(spec.shape)], spec.dtype)
                  for i, spec in enumerate(specs)]
-        trace, written = _record(function, arguments, types, named, target)
+        trace, written = _record(function, arguments, types, named)
         trace.sizes = list(sizes)
         return trace, written
 
@@ -101,8 +101,8 @@ def _at_sizes(function, arguments, named, specs, names, number, n_open, first_ax
     return program, written
 
 
-def _record(function, arguments, types, named, target):
-    recorder = _core.Recorder(types, named, target)
+def _record(function, arguments, types, named):
+    recorder = _core.Recorder(types, named)
     try:
         inputs = iter(recorder.inputs)
         flat = flatten(list(arguments.values()))

@@ -46,7 +46,7 @@ def state_of(static):
             for name, tensor in layer.to_static_state_dict().items()]
 
 
-def program_of(static, input_spec=None, target=""):
+def program_of(static, input_spec=None):
     """TracedProgram of a StaticFunction in evaluation mode, for ``input_spec``, its own specs, or its last call."""
     spec = static._input_spec if input_spec is None else input_spec
     if spec is not None:
@@ -72,7 +72,7 @@ def program_of(static, input_spec=None, target=""):
     try:
         for layer, _ in modes:
             layer.training = False
-        program, written = export(invoke, arguments, state_of(static), target)
+        program, written = export(invoke, arguments, state_of(static))
     finally:
         for layer, training in modes:
             layer.training = training
@@ -136,10 +136,10 @@ def save(layer, path, input_spec=None, **configs):
         if own:
             continue
         try:
-            program_of(*methods[name], target="paddle").save_paddle(prefix)
+            _core.write_model(program, prefix + ".json")
             continue
         except (NotImplementedError, ValueError) as reason:
-            warnings.warn(f"{reason} PaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
+            warnings.warn(f"jit.save: {reason}\nPaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
                           stacklevel=2)
         for stale in (prefix + ".json", prefix + ".pdiparams"):  # of an earlier save
             if os.path.exists(stale):

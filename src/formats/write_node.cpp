@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/write_node.h"
+
+#include <bit>
+#include <set>
+
+#include "ops/op.h"
+
+namespace yuloh::formats {
+
+int64_t OpenType::numel() const {
+  int64_t n = 1;
+  for (int64_t d : dims) {
+    if (d < 0) return -1;
+    n *= d;
+  }
+  return n;
+}
+
+// ---- one node ----
+WriteNode::Words WriteNode::words(std::string_view name) const {
+  uint32_t at = 0;
+  for (const ArgSpec& a : node.op->args) {
+    if (a.name == name) return {&a, at};
+    at += static_cast<uint32_t>(words_of(a, node.attrs.data() + at));
+  }
+  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
+}
+namespace {
+// The node as a Call on inputs without values: attributes decode as everywhere else.
+Call call_of(const TracedNode& n) { return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs); }
+}  // namespace
+int64_t WriteNode::integer(std::string_view name) const { return call_of(node).integer(name); }
+double WriteNode::real(std::string_view name) const { return call_of(node).real(name); }
+std::string WriteNode::text(std::string_view name) const { return call_of(node).str(name); }
+Ints WriteNode::ints(std::string_view name) const { return call_of(node).ints(name); }
+std::vector<double> WriteNode::reals(std::string_view name) const { return call_of(node).reals(name); }
+bool WriteNode::none(std::string_view name) const { return !call_of(node).has(name); }
+bool WriteNode::open(std::string_view name) const {
+  const Words w = words(name);
+  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
+  for (const auto& [word, e] : node.open)
+    if (word >= w.at && word < w.at + n) return true;
+  return false;
+}
+std::pair<uint32_t, uint32_t> WriteNode::range(std::string_view name) const {
+  const Call c = call_of(node);
+  for (size_t i = 0; i < node.op->args.size(); ++i) {
+    if (node.op->args[i].name != name) continue;
+    const InputRange r = input_range(c, static_cast<int>(i));
+    return {r.first, r.count};
+  }
+  fail(ErrorKind::kRuntime, "write: ", node.op->name, " has no argument ", name, ".");
+}
+std::vector<WriteNode::Size> WriteNode::size_list(std::string_view name) const {
+  const Words w = words(name);
+  const bool is_list = w.spec->kind == ArgKind::kInts;
+  const Ints v = is_list ? ints(name) : Ints{w.spec->kind == ArgKind::kFloat ? static_cast<int64_t>(real(name)) : integer(name)};
+  const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
+  const uint32_t first = w.at + n - static_cast<uint32_t>(v.size());  // the entries stand last
+  std::vector<Size> r;
+  for (uint32_t k = 0; k < v.size(); ++k) {
+    r.push_back({v[k], nullptr});
+    for (const auto& [word, e] : node.open)
+      if (word == first + k) r.back().expr = &e;
+  }
+  return r;
+}
+void WriteNode::cannot(const std::string& why) const { throw Error(ErrorKind::kNotImplemented, why); }
+
+// ---- the program ----
+namespace {
+std::vector<Values> made_at(const TracedProgram& p, const std::vector<int64_t>& sizes) {
+  const Recording recording(true);
+  Values in;
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    TensorType t{p.inputs[i].dtype, {}};
+    for (size_t d = 0; d < p.inputs[i].dims.size(); ++d) {
+      int64_t n = p.inputs[i].dims[d];
+      if (n < 0)
+        for (size_t k = 0; k < p.dims.size(); ++k)
+          if (p.inputs[i].dim_names[d] == p.dims[k]) n = sizes[k];
+      t.shape.push_back(n);
+    }
+    in.push_back(make_input(t, static_cast<int64_t>(i)));
+  }
+  Values weights;
+  for (const TracedWeight& w : p.weights) weights.push_back(w.value);
+  std::vector<Values> made;
+  p.replay(in, weights, &made);
+  return made;
+}
+
+// Sizes that every inner size depends on visibly and that suit models which halve or split: multiples of 32 first.
+std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor) {
+  std::string first;
+  for (const int64_t unit : {32, 1, 8, 128, 4}) {
+    std::vector<int64_t> sizes;
+    for (size_t k = 0; k < p.dims.size(); ++k) sizes.push_back(unit * (factor + static_cast<int64_t>(k)));
+    try {
+      return made_at(p, sizes);
+    } catch (const Error& e) {
+      if (first.empty()) first = e.message();
+    }
+  }
+  value_error("write: the program does not record at the sizes tried to find which inner sizes are open: ", first);
+}
+
+}  // namespace
+
+std::vector<std::vector<OpenType>> open_types(const TracedProgram& p) {
+  const std::vector<Values> a = made_somewhere(p, 2), b = p.dims.empty() ? a : made_somewhere(p, 3);
+  std::vector<std::vector<OpenType>> r(p.nodes.size());
+  for (size_t i = 0; i < p.nodes.size(); ++i)
+    for (size_t k = 0; k < a[i].size(); ++k) {
+      OpenType t{a[i][k].dtype(), {}};
+      const Shape &x = a[i][k].shape(), &y = b[i][k].shape();
+      for (size_t d = 0; d < x.size(); ++d) t.dims.push_back(d < y.size() && x[d] == y[d] ? x[d] : -1);
+      r[i].push_back(std::move(t));
+    }
+  return r;
+}
+
+double scalar_value(const TracedNode& n) {
+  return is_integral(n.dtype) ? static_cast<double>(n.attrs[0]) : std::bit_cast<double>(n.attrs[0]);
+}
+
+std::pair<size_t, size_t> place_of_dim(const TracedProgram& p, int32_t dim) {
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    for (size_t d = 0; d < p.inputs[i].dim_names.size(); ++d)
+      if (p.inputs[i].dims[d] < 0 && p.inputs[i].dim_names[d] == p.dims[static_cast<size_t>(dim)]) return {i, d};
+  fail(ErrorKind::kNotImplemented, "an open size belongs to no input");
+}
+
+std::vector<std::string> weight_names(const TracedProgram& p, bool state_dict_first) {
+  std::vector<std::string> r;
+  std::set<std::string> taken;
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    const TracedWeight& w = p.weights[i];
+    const std::string &first = state_dict_first ? w.name : w.parameter, &second = state_dict_first ? w.parameter : w.name;
+    std::string name = !first.empty() ? first : !second.empty() ? second : cat("constant_", i);
+    while (!taken.insert(name).second) name = cat(name, "_", i);
+    r.push_back(name);
+  }
+  return r;
+}
+
+}  // namespace yuloh::formats

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all writers of model files need of a TracedProgram: the attributes of one node by name, which of them depend on open
+// sizes, and the types of inner values with open dims. pir_write.h and onnx_write.h add what their files are made of.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "run/traced.h"
+
+namespace yuloh::formats {
+
+struct OpenType {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;  // -1: open
+  bool operator==(const OpenType&) const = default;
+  size_t rank() const { return dims.size(); }
+  int64_t numel() const;      // -1: open
+};
+
+class WriteNode {
+ public:
+  const TracedProgram& program;
+  const TracedNode& node;
+  std::vector<OpenType> out;  // one per output
+
+  int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool flag(std::string_view name) const { return integer(name) != 0; }
+  std::string text(std::string_view name) const;
+  Ints ints(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;
+  bool none(std::string_view name) const;  // an optional attribute that is None
+  bool open(std::string_view name) const;  // depends on open sizes
+  std::pair<uint32_t, uint32_t> range(std::string_view name) const;  // of inputs: first, count
+  // The entries of an int[], or one int: numbers, with an expression where they are open.
+  struct Size {
+    int64_t value = 0;
+    const DimExpr* expr = nullptr;
+  };
+  std::vector<Size> size_list(std::string_view name) const;
+  [[noreturn]] void cannot(const std::string& why) const;
+
+ private:
+  struct Words {
+    const ArgSpec* spec;
+    uint32_t at;
+  };
+  Words words(std::string_view name) const;
+};
+
+// By node and output. The program is recorded twice on placeholders: what differs between two sizes of an open dim is open.
+std::vector<std::vector<OpenType>> open_types(const TracedProgram& p);
+// The number that a scalar node without open words stands for.
+double scalar_value(const TracedNode& n);
+// An input and axis that has the open size `dim`.
+std::pair<size_t, size_t> place_of_dim(const TracedProgram& p, int32_t dim);
+// Names for the weights: the parameter's own, or as in state_dict, each once.
+std::vector<std::string> weight_names(const TracedProgram& p, bool state_dict_first);
+
+}  // namespace yuloh::formats
