@@ -45,7 +45,11 @@ void copy_strided(char* dst, const char* src, const Py_buffer& b, int dim) {
   for (Py_ssize_t i = 0; i < n; ++i) copy_strided(dst + i * block, src + i * stride, b, dim + 1);
 }
 
-const char* numpy_name(DType t) { return t == DType::kBFloat16 ? "uint16" : dtype_name(t).data(); }
+// Types that NumPy lacks come out as their bits.
+const char* numpy_name(DType t) {
+  if (t == DType::kFloat8E4M3 || t == DType::kFloat8E5M2) return "uint8";
+  return t == DType::kBFloat16 ? "uint16" : dtype_name(t).data();
+}
 
 void gather_row_major(char* dst, const char* src, const Shape& shape, const Ints& strides, size_t size, uint32_t dim) {
   if (dim == shape.size()) {

@@ -20,6 +20,7 @@ namespace yuloh::py {
 void bind_profile(nb::module_& m);  // profile.cpp
 void bind_loader(nb::module_& m);  // loader.cpp
 void bind_programs(nb::module_& m);  // program.cpp
+void bind_weight_files(nb::module_& m);  // weight_files.cpp
 namespace {
 
 struct DTypeObject {
@@ -346,6 +347,7 @@ NB_MODULE(_core, m) {
   bind_profile(m);
   bind_loader(m);
   bind_programs(m);
+  bind_weight_files(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

@@ -6,6 +6,9 @@ table 'StructuredToParameterName@@', and in which a tensor elsewhere is a (name,
 reads what is written here and the other way round. Two things are added: a file is written beside the old
 one, flushed to the disk and renamed, so that a kill or a full disk leaves the old file (trap B42); and behind
 the pickle stands a trailer of length and checksum, which Paddle's reader does not look at.
+
+``load`` knows safetensors and PyTorch's files by their first bytes (foreign_files.py); ``save`` writes safetensors where
+the path ends so.
 """
 import io
 import os
@@ -18,6 +21,7 @@ import numpy as np
 
 from .. import _core
 from ..tensor import to_tensor
+from . import foreign_files
 from .pickles import RestrictedUnpickler
 
 __all__ = ["load", "save"]
@@ -118,7 +122,7 @@ def _check_object(obj):
 def save(obj, path, protocol=4, **configs):
     """Writes ``obj`` (state dict, tensor, or containers of them) to a path or a binary file object.
 
-    ``protocol`` is pickle's, 2 to 4. A path is replaced only when the whole new file is on the disk: after a
+    ``protocol`` is pickle's, 2 to 4. A path that ends in ``.safetensors`` takes a flat dict of tensors. A path is replaced only when the whole new file is on the disk: after a
     kill or an error (disk full: OSError with the path) the old file is as it was.
     """
     if not isinstance(protocol, int) or not 2 <= protocol <= 4:
@@ -134,6 +138,9 @@ def save(obj, path, protocol=4, **configs):
         raise ValueError(f"save: path is a directory, got {path!r}.")
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
+    if path.endswith(foreign_files.SAFETENSORS):
+        foreign_files.save_safetensors(obj, path)
+        return
     write_atomically(path, lambda file: _dump(obj, file, protocol))
 
 
@@ -224,7 +231,7 @@ def _read(file, what):
     except pickle.UnpicklingError as error:
         raise ValueError(f"load: {what} is damaged or refused: {error}") from error
     except (EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, MemoryError, struct.error,
-            UnicodeDecodeError, OverflowError) as error:
+            UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise ValueError(f"load: {what} is damaged or not a saved object "
                          f"({type(error).__name__}: {error}).") from error
     rest = b"" if verified else file.read(len(_MAGIC))
@@ -245,19 +252,30 @@ def _to_tensor(array, name=None):
     return tensor
 
 
-def _convert(value, return_numpy):
-    """Tensors (or arrays) for saved tensors, walked through containers."""
+def _convert(value, return_numpy, done=None):
+    """Tensors (or arrays) for saved tensors, walked through containers; every object once, for a small file may name one
+    very often.
+    """
+    if not isinstance(value, (dict, list, tuple, set)):
+        return value
+    done = {} if done is None else done
+    if id(value) not in done:
+        done[id(value)] = value, value  # what holds itself
+        done[id(value)] = value, _convert_container(value, return_numpy, done)
+    return done[id(value)][1]
+
+
+def _convert_container(value, return_numpy, done):
     if _is_saved_tensor(value):
         return value[1] if return_numpy else _to_tensor(value[1], value[0])
     if isinstance(value, dict):
         for key in value:
-            value[key] = _convert(value[key], return_numpy)
+            value[key] = _convert(value[key], return_numpy, done)
         return value
     if isinstance(value, list):
-        return [_convert(v, return_numpy) for v in value]
-    if isinstance(value, (tuple, set)):
-        return type(value)(_convert(v, return_numpy) for v in value)
-    return value
+        value[:] = [_convert(v, return_numpy, done) for v in value]
+        return value
+    return type(value)(_convert(v, return_numpy, done) for v in value)
 
 
 def _convert_state(value, names, return_numpy):
@@ -281,12 +299,15 @@ def _join_big(value):
 
 
 def load(path, **configs):
-    """What ``save`` (or Paddle) wrote: tensors in the containers they were in.
+    """What ``save``, Paddle or PyTorch wrote: tensors in the containers they were in.
 
-    ``return_numpy=True`` gives arrays, ``keep_name_table=True`` keeps 'StructuredToParameterName@@'. Only
-    arrays and plain containers are rebuilt: a file that asks for anything else is refused. Raises ValueError
-    for a missing or damaged file.
+    By content: Paddle's pickles, safetensors (also by its ``.index.json`` of several files) and PyTorch's ``.pt``, ``.pth``
+    and ``.bin`` of tensors. The latter two are mapped, names and layouts stay as they are (``yuloh convert --model``
+    turns them into a Layer's). ``return_numpy=True`` gives arrays, ``keep_name_table=True`` keeps
+    'StructuredToParameterName@@', ``verify=False`` skips the checksums of PyTorch's archives. Only arrays and plain
+    containers are rebuilt: a file that asks for anything else is refused. Raises ValueError for a missing or damaged file.
     """
+    verify = bool(configs.pop("verify", True))
     return_numpy = bool(configs.pop("return_numpy", False))
     keep_table = bool(configs.pop("keep_name_table", False))
     for key in ("model_filename", "params_filename"):
@@ -294,6 +315,9 @@ def load(path, **configs):
     if configs:
         raise ValueError(f"load: unknown settings {sorted(configs)}.")
     if hasattr(path, "read"):
+        foreign = foreign_files.kind_of(path)
+        if foreign:
+            return foreign_files.load(path.read(), foreign, "the file object", return_numpy, verify)
         value = _read(path, "the file object")
     else:
         path = os.fspath(path)
@@ -302,7 +326,10 @@ def load(path, **configs):
         if os.path.isdir(path):
             raise ValueError(f"load: {path!r} is a directory.")
         with open(path, "rb") as file:
-            value = _read(file, repr(path))
+            foreign = foreign_files.kind_of(file)
+            value = None if foreign else _read(file, repr(path))
+        if foreign:
+            return foreign_files.load(path, foreign, repr(path), return_numpy, verify)
     if isinstance(value, dict) and (_NAME_TABLE in value or "UnpackBigParamInfor@@" in value):
         value = _join_big(value)
         names = value.get(_NAME_TABLE) or {}
