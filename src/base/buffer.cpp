@@ -2,16 +2,15 @@
 #include "base/buffer.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "base/error.h"
 
 namespace yuloh {
@@ -90,14 +89,8 @@ class Allocator {
   // The system promises more than it has and ends the process when the pages are touched: large blocks ask first.
   static bool available(size_t total, size_t request) {
     if (request < (size_t{64} << 20)) return true;
-    const size_t machine = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-    if (total > machine - machine / 32) return false;
-    std::ifstream f("/proc/meminfo");
-    for (std::string word; f >> word;) {
-      size_t kib = 0;
-      if (word == "MemAvailable:" && f >> kib) return request < kib * 1024;
-    }
-    return true;
+    const MachineMemory m = machine_memory();
+    return total <= m.total - m.total / 32 && request < m.available;
   }
   // Large blocks come from the system itself: given back, they are gone at once, whatever lies beside them on the heap.
   static constexpr size_t kLarge = size_t{4} << 20, kHugePage = size_t{2} << 20;
@@ -147,12 +140,25 @@ Storage::~Storage() {
 }
 
 namespace {
+thread_local MemoryBudget* g_budget = nullptr;
 Ref<Storage> allocate(size_t bytes, bool scratch) {
+  if (g_budget) g_budget->take(bytes);
   auto s = make_ref<Storage>();
   s->data = allocator().get(bytes, &s->bytes, scratch);
   return s;
 }
 }  // namespace
+MemoryBudget::MemoryBudget(size_t bytes, std::string what)
+    : left_(bytes), bytes_(bytes), what_(std::move(what)), outer_(g_budget) {
+  g_budget = this;
+}
+MemoryBudget::~MemoryBudget() { g_budget = outer_; }
+void MemoryBudget::take(size_t bytes) {
+  if (bytes > left_)
+    fail(ErrorKind::kMemory, what_, ": memory limit, got a request of ", bytes, " bytes with ", bytes_ - left_, " of ", bytes_,
+         " in use. Hint: use a smaller batch or raise the limit.");
+  left_ -= bytes;
+}
 Ref<Storage> allocate_storage(size_t bytes) { return allocate(bytes, false); }
 Ref<Storage> allocate_scratch(size_t bytes) { return allocate(bytes, true); }
 Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides) {

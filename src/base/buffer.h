@@ -5,6 +5,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/ref.h"
 #include "base/shape.h"
@@ -40,6 +41,20 @@ using MemoryHook = void (*)(const void* block, size_t bytes, bool taken);
 void set_memory_hook(MemoryHook hook);
 void reset_max_memory();
 void release_cached_memory();  // returns the free lists to the system
+// While it lives, what this thread takes may add up to `bytes`: more throws kMemory before the system is asked.
+class MemoryBudget {
+ public:
+  MemoryBudget(size_t bytes, std::string what);
+  ~MemoryBudget();
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+  void take(size_t bytes);
+
+ private:
+  size_t left_, bytes_;
+  std::string what_;
+  MemoryBudget* outer_;
+};
 void set_memory_limit(size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.
 
 }  // namespace yuloh

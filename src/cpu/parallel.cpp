@@ -14,6 +14,8 @@
 #include <mutex>
 #include <sstream>
 
+#include "base/cgroup.h"
+
 namespace yuloh {
 namespace {
 
@@ -23,52 +25,20 @@ struct Limits {
   std::string source;
 };
 
-// A quota may stand at any level between our cgroup and the root: the smallest one counts.
-double quota_v2(const std::string& mount, std::string path) {
+double cgroup_quota(std::string* source) {
   double best = 0;
-  for (;;) {
-    std::ifstream f(mount + path + "/cpu.max");
+  each_cgroup("cpu", [&](const std::string& folder, bool v2) {
     std::string quota;
     double period = 0;
-    if (f >> quota >> period && quota != "max" && period > 0) {
-      const double q = std::atof(quota.c_str()) / period;
-      if (q > 0 && (best == 0 || q < best)) best = q;
-    }
-    if (path.empty()) return best;
-    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
-  }
-}
-double quota_v1(const std::string& mount, std::string path) {
-  double best = 0;
-  for (;;) {
-    double quota = -1, period = 0;
-    std::ifstream(mount + path + "/cpu.cfs_quota_us") >> quota;
-    std::ifstream(mount + path + "/cpu.cfs_period_us") >> period;
-    if (quota > 0 && period > 0 && (best == 0 || quota / period < best)) best = quota / period;
-    if (path.empty()) return best;
-    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
-  }
-}
-
-double cgroup_quota(std::string* source) {
-  std::ifstream f("/proc/self/cgroup");
-  double best = 0;
-  for (std::string line; std::getline(f, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    double q = 0;
-    const bool v2 = controllers == ",,";
     if (v2) {
-      q = quota_v2("/sys/fs/cgroup", path);
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      q = quota_v1("/sys/fs/cgroup/cpu", path);
-      if (q == 0) q = quota_v1("/sys/fs/cgroup/cpu,cpuacct", path);
+      std::ifstream(folder + "/cpu.max") >> quota >> period;
+    } else {
+      std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
+      std::ifstream(folder + "/cpu.cfs_period_us") >> period;
     }
+    const double q = period > 0 ? std::atof(quota.c_str()) / period : 0;  // "max" and -1: no quota here
     if (q > 0 && (best == 0 || q < best)) best = q, *source = v2 ? "cgroup v2" : "cgroup v1";
-  }
+  });
   return best;
 }
 

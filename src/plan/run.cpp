@@ -55,7 +55,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   std::vector<void*> ptrs;
   int since_poll = 0;
   for (const Step& s : plan.steps) {
-    if (poll && !r->wrote_donated && ++since_poll >= 16) since_poll = 0, poll();
+    if (poll && !r->wrote_donated && ++since_poll >= 4) since_poll = 0, poll();
     ptrs.clear();
     for (const Slot& x : s.slots) ptrs.push_back(b.at(x));
     if (s.donates) r->wrote_donated = true;

@@ -7,11 +7,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <bit>
 #include <set>
 
 #include "cpu/cpu.h"
+#include "base/cgroup.h"
 #include "cpu/parallel.h"
+#include "plan/profile.h"
 #include "py/formats.h"
 
 namespace nb = nanobind;
@@ -308,6 +313,10 @@ void bind_stats(nb::module_& m) {
   });
   m.def("reset_max_memory", [] { reset_max_memory(); });
   m.def("release_cached_memory", [] { release_cached_memory(); });
+  m.def("machine_memory", [] {
+    const MachineMemory machine = machine_memory();
+    return nb::make_tuple(machine.total, machine.available);
+  }, "(total, available) bytes of the machine or the container, whichever has less.");
   m.def("set_memory_limit", [](size_t b) { set_memory_limit(b); });
   m.def("stats", [] {
     const RunStats& s = run_stats();
@@ -323,7 +332,14 @@ void bind_stats(nb::module_& m) {
   m.def("clear_plan_cache", [] { clear_plan_cache(); });
 }
 
+// Only the main thread handles signals. The interpreter's lock may take long to get where another thread computes in
+// Python, so it is asked for now and then only.
 void poll_signals() {
+  constexpr int64_t kEvery = 50'000'000;  // ns
+  static std::atomic<int64_t> last{0};
+  const int64_t now = profile::now();
+  if (now - last.load(std::memory_order_relaxed) < kEvery || getpid() != gettid()) return;
+  last.store(now, std::memory_order_relaxed);
   const PyGILState_STATE g = PyGILState_Ensure();
   const int r = PyErr_CheckSignals();
   PyGILState_Release(g);

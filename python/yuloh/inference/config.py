@@ -35,16 +35,6 @@ _WITHOUT_EFFECT = {
 }
 
 
-def _memory_of_machine():
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as f:
-            text = f.read().strip()
-        return total if text == "max" else min(total, int(text))
-    except (OSError, ValueError):
-        return total
-
-
 class _PassBuilder:
     """The rewrites that a predictor makes, by name."""
 
@@ -181,8 +171,8 @@ class Config:
         """Selects this system's own engine: batch norm folded into convolutions, fusion, and products in ``precision_mode``
         (Half and Bfloat16 are bfloat16 on the CPU).
 
-        A program of fewer than ``min_subgraph_size`` ops stays in float32; so do ``disabled_ops`` (names as in Paddle or
-        in docs/ops.md). Int8 needs a quantised model. The other arguments have no counterpart.
+        ``disabled_ops`` (names as in Paddle or in docs/ops.md) stay in float32 and cut the graph into segments; so do the
+        products of a segment of fewer than ``min_subgraph_size`` ops (views do not count). Int8 needs a quantised model. The other arguments have no counterpart.
         """
         self._engine = {"workspace_size": int(workspace_size), "max_batch_size": int(max_batch_size),
                         "min_subgraph_size": int(min_subgraph_size)}
@@ -325,7 +315,7 @@ class Config:
         """``set_memory_limit`` as a part of the machine's (or container's) memory."""
         if not 0 < float(fraction) <= 1:
             raise ValueError(f"set_memory_fraction: expected a number above 0, at most 1, got {fraction}.")
-        self._memory_limit = int(_memory_of_machine() * float(fraction))
+        self._memory_limit = int(_core.machine_memory()[0] * float(fraction))
 
     def set_plan_cache_bytes(self, nbytes):
         """Bytes for plans of different shapes; the least recently used go first."""
@@ -366,15 +356,14 @@ class Config:
         return sorted({*super().__dir__(), *_WITHOUT_EFFECT})
 
     # ---- for create_predictor ------------------------------------------------------------------------------
-    def _session_options(self, n_ops):
+    def _session_options(self):
         precision = self._precision
-        if self._engine and n_ops is not None and n_ops < self._engine["min_subgraph_size"]:
-            precision = PrecisionType.Float32
         keep = set(self._keep)
         if self._only is not None:
             keep |= {row["name"] for row in _core.op_rows()} - self._only
         return {"precision": "bfloat16" if precision in (PrecisionType.Half, PrecisionType.Bfloat16) else "float32",
-                "keep_precision": sorted(keep), "memory_limit": self._memory_limit, "plan_cache_bytes": self._cache_bytes,
+                "keep_precision": sorted(keep),
+                "min_segment": self._engine["min_subgraph_size"] if self._engine else 1, "memory_limit": self._memory_limit, "plan_cache_bytes": self._cache_bytes,
                 "fold_weights": self._fold and self._ir_optim, "rules": self._ir_optim,
                 "fusion": self._fusion and self._ir_optim}
 
