@@ -44,21 +44,20 @@ void multiply(const Kernels& t, const Product& p) {
   }
 }
 
-struct Scratch {  // one per thread for its life; pieces start at multiples of 64 bytes and end with room to spare
-  std::vector<float> memory;
-  size_t used = 0;
-  void start(size_t floats) {
-    if (memory.size() < floats + 16) memory.resize(floats + 16);
-    used = (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64 / sizeof(float);
-  }
+// Pieces of a stretch of the plan's memory; each starts at a multiple of 64 bytes and ends with room to spare.
+class Scratch {
+ public:
+  explicit Scratch(void* memory) : next_(static_cast<float*>(memory)) {}
   static size_t room(int64_t floats) { return static_cast<size_t>((floats + 15) / 16 * 16 + 64); }
   float* take(int64_t floats) {
-    float* p = memory.data() + used;
-    used += room(floats);
+    float* p = next_;
+    next_ += room(floats);
     return p;
   }
+
+ private:
+  float* next_;
 };
-thread_local Scratch scratch;
 
 struct Head {  // a [batch, length, heads, width] operand, one head at a time as a dense f32 matrix
   DType dtype;
@@ -77,21 +76,31 @@ class Attention : public Kernel {
     for (const Operand& o : r.out) out_.push_back({o.type.dtype, o.strides});
     double seen = 0;
     for (int64_t i = 0; i < queries_; i += kQueries) seen += static_cast<double>(rows(i) * last_key(i));
+    parts_ = std::min<int64_t>(batch_ * heads_, std::max(num_threads(), default_threads()));
     cost.flops = 2 * products * seen * static_cast<double>(batch_ * heads_ * width_);
     for (const auto* v : {&r.in, &r.out})
       for (const Operand& o : *v) cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   std::string describe() const override { return cat("yuloh_attention:", isa_name(cpu_isa())); }
+  size_t workspace_bytes() const override { return static_cast<size_t>(parts_) * scratch_floats() * sizeof(float); }
 
  protected:
   int64_t rows(int64_t first) const { return std::min(kQueries, queries_ - first); }
   int64_t last_key(int64_t first) const { return causal_ ? std::min(keys_, first + rows(first)) : keys_; }
-  // f(batch, head) for every head, in parallel.
+  virtual size_t scratch_floats() const = 0;  // for one head at a time
+  // f(batch, head, scratch) for every head, in parallel. Each part has a stretch of the workspace.
   template <class F>
-  void each_head(F&& f) const {
-    parallel_for(batch_ * heads_, [&](int64_t i) { f(i / heads_, i % heads_); }, cost.flops / 1e11);
+  void each_head(void* const* ptrs, F&& f) const {
+    char* workspace = static_cast<char*>(ptrs[in_.size() + out_.size()]);
+    const int64_t n = batch_ * heads_;
+    parallel_for(parts_, [&](int64_t part) {
+      for (int64_t i = n * part / parts_; i < n * (part + 1) / parts_; ++i) {
+        Scratch s(workspace + static_cast<size_t>(part) * scratch_floats() * sizeof(float));
+        f(i / heads_, i % heads_, s);
+      }
+    }, cost.flops / 1e11);
   }
-  float* load(void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
+  float* load(Scratch& scratch, void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
     float* out = scratch.take(length * width_);
     const Head& o = in_[i];
     table_.load[static_cast<int>(o.dtype)](out, o.at(ptrs[i], b, h), length, width_, o.strides[1], o.strides[3]);
@@ -132,6 +141,7 @@ class Attention : public Kernel {
   float scale_;
   bool causal_;
   int64_t batch_, queries_, heads_, width_, keys_;
+  int64_t parts_ = 1;  // threads at most: decided once, so that the plan knows the memory
   std::vector<Head> in_, out_;
 };
 
@@ -139,11 +149,9 @@ class Forward final : public Attention {  // q, k, v -> out, lse
  public:
   explicit Forward(const KernelRequest& r) : Attention(r, 2) {}
   void run(void* const* ptrs) override {
-    each_head([&](int64_t b, int64_t h) {
-      const int64_t Q = queries_ * width_, K = keys_ * width_;
-      scratch.start(2 * Scratch::room(Q) + 2 * Scratch::room(K) + Scratch::room(kQueries * width_) +
-                    Scratch::room(kQueries * keys_));
-      float *q = load(ptrs, 0, b, h, queries_), *k = load(ptrs, 1, b, h, keys_), *v = load(ptrs, 2, b, h, keys_);
+    each_head(ptrs, [&](int64_t b, int64_t h, Scratch& scratch) {
+      const int64_t Q = queries_ * width_;
+      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_), *v = load(scratch, ptrs, 2, b, h, keys_);
       float *out = scratch.take(Q), *qt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_);
       times(q, Q, scale_);
       float* lse = static_cast<float*>(ptrs[4]) + (b * heads_ + h) * queries_;
@@ -159,18 +167,22 @@ class Forward final : public Attention {  // q, k, v -> out, lse
       store(ptrs, 0, b, h, queries_, out);
     });
   }
+
+ protected:
+  size_t scratch_floats() const override {
+    return 2 * Scratch::room(queries_ * width_) + 2 * Scratch::room(keys_ * width_) + Scratch::room(kQueries * width_) +
+           Scratch::room(kQueries * keys_);
+  }
 };
 
 class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
  public:
   explicit Backward(const KernelRequest& r) : Attention(r, 5) {}
   void run(void* const* ptrs) override {
-    each_head([&](int64_t b, int64_t h) {
+    each_head(ptrs, [&](int64_t b, int64_t h, Scratch& scratch) {
       const int64_t Q = queries_ * width_, K = keys_ * width_;
-      scratch.start(4 * Scratch::room(Q) + 4 * Scratch::room(K) + 2 * Scratch::room(kQueries * width_) +
-                    2 * Scratch::room(kQueries * keys_) + 2 * Scratch::room(queries_));
-      float *q = load(ptrs, 0, b, h, queries_), *k = load(ptrs, 1, b, h, keys_), *v = load(ptrs, 2, b, h, keys_),
-            *out = load(ptrs, 3, b, h, queries_), *g = load(ptrs, 5, b, h, queries_);
+      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_), *v = load(scratch, ptrs, 2, b, h, keys_),
+            *out = load(scratch, ptrs, 3, b, h, queries_), *g = load(scratch, ptrs, 5, b, h, queries_);
       float *dq = scratch.take(Q), *dk = scratch.take(K), *dv = scratch.take(K), *qt = scratch.take(kQueries * width_),
             *gt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_),
             *ds = scratch.take(kQueries * keys_), *delta = scratch.take(queries_), *lse = scratch.take(queries_);
@@ -197,6 +209,12 @@ class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
       store(ptrs, 1, b, h, keys_, dk);
       store(ptrs, 2, b, h, keys_, dv);
     });
+  }
+
+ protected:
+  size_t scratch_floats() const override {
+    return 4 * Scratch::room(queries_ * width_) + 4 * Scratch::room(keys_ * width_) + 2 * Scratch::room(kQueries * width_) +
+           2 * Scratch::room(kQueries * keys_) + 2 * Scratch::room(queries_);
   }
 };
 }  // namespace
