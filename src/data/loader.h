@@ -53,6 +53,7 @@ class Loader {
   ~Loader();  // ends the threads; batches that were not waited for are given up
   Loader(const Loader&) = delete;
 
+  bool on_caller() const { return threads_.empty(); }  // submit does the work, on the executor team: hold it
   void submit(std::shared_ptr<Batch> batch);
   bool wait(Batch& batch, double seconds);  // true: done
   // Sample `i` from pixels that the caller read: [height, width, channels], 1 or 3 channels.

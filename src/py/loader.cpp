@@ -3,6 +3,8 @@
 // that the Python path makes often (collating into a tensor's own memory, an image's values).
 #include "data/loader.h"
 
+#include <optional>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -13,6 +15,7 @@
 
 #include "data/jpeg.h"
 #include "py/py_tensor.h"
+#include "run/executor.h"
 
 namespace nb = nanobind;
 
@@ -98,6 +101,8 @@ class PyLoader {
     b->out = allocate_buffer(t);
     {
       nb::gil_scoped_release free;
+      std::optional<Running> team;
+      if (loader_->on_caller()) team.emplace();
       loader_->submit(b);
     }
     return {std::move(b), t};
