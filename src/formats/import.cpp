@@ -215,8 +215,9 @@ class Recorder : public InFlight {
         for (size_t k = 0; k < known->size(); ++k) set(n.outputs[k], (*known)[k]);
         return;
       }
+    const uint64_t first = next_node_id();
     (*fn)(i);
-    if (fixed) fold(n);
+    if (fixed && !draws(n, first)) fold(n);
     for (size_t k = 0; k < n.outputs.size(); ++k)
       if (!n.outputs[k].empty() && k < 1 && !scope_->values.count(n.outputs[k]))
         i.unsupported("its mapping makes no result");
@@ -224,14 +225,30 @@ class Recorder : public InFlight {
 
   // A function's nodes mean something else at every call.
   bool fixed_inputs(const ModelNode& n) {
-    if (scope_->attrs || n.type.starts_with("Random") || n.type == "Bernoulli" || n.type == "Multinomial" ||
-        n.type == "Dropout")
-      return false;
+    if (scope_->attrs) return false;
     for (const auto& [name, a] : n.attrs)
       if (std::holds_alternative<std::shared_ptr<ModelGraph>>(a)) return false;
     for (const std::string& name : n.inputs)
       if (!name.empty() && !item(name).fixed) return false;
     return !n.inputs.empty() || n.type == "Constant";
+  }
+  // Whether what a mapping made, nodes from `first` on, holds random numbers: those are new in every run.
+  bool draws(const ModelNode& n, uint64_t first) {
+    std::vector<const Node*> stack;
+    std::unordered_set<const Node*> seen;
+    const auto visit = [&](const Value& v) {
+      if (v && v.node->kind == Node::Kind::kOp && v.node->id >= first && seen.insert(v.node.get()).second)
+        stack.push_back(v.node.get());
+    };
+    for (const std::string& name : n.outputs)
+      if (const auto it = scope_->values.find(name); it != scope_->values.end()) visit(it->second.value);
+    while (!stack.empty()) {
+      const Node* m = stack.back();
+      stack.pop_back();
+      if (m->op->random) return true;
+      for (const Value& v : m->inputs) visit(v);
+    }
+    return false;
   }
   void fold(const ModelNode& n) {
     std::vector<Item> out;

@@ -302,7 +302,8 @@ const Register rows{
      },
      .needs = "x weight",
      .channels_last = true,
-     .contraction = true},
+     .contraction = true,
+     .channel_axis = [](const Call&) -> int64_t { return 0; }},
     {.schema = "channel_bias(Tensor x, Tensor bias) -> Tensor",
      .doc = "x [N, C, spatial...] + bias [C] in the dtype of x.",
      .infer = infer_bias,
@@ -339,7 +340,8 @@ const Register rows{
      .doc = "Transposed convolution: the input gradient of conv. weight [C, O / groups, kernel...].",
      .infer = infer_transpose,
      .expand = expand_transpose,
-     .contraction = true},
+     .contraction = true,
+     .channel_axis = [](const Call& c) -> int64_t { return c.integer("groups") == 1 ? 1 : -1; }},
 };
 
 }  // namespace

@@ -148,7 +148,10 @@ const Register rows{
      .host = host,
      .vjp = vjp,
      .needs = "x y",
-     .contraction = true},
+     .contraction = true,
+     .channel_axis = [](const Call& c) -> int64_t {  // the last axis of the result: axis 1 of matrices only
+       return c.type(0).shape.size() != 2 || c.type(1).shape.size() != 2 ? -1 : c.flag("transpose_y") ? 0 : 1;
+     }},
 };
 
 }  // namespace

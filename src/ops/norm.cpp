@@ -323,7 +323,8 @@ const Register rows{
                "epsilon=1e-5) -> Tensor",
      .doc = "Batch norm with given statistics.",
      .infer = infer_batch_infer,
-     .expand = expand_batch_infer},
+     .expand = expand_batch_infer,
+     .statistics = "mean variance"},
     {.schema = "running_stats_(Tensor! mean, Tensor! variance, Tensor batch_mean, Tensor batch_variance, "
                "value float momentum) -> "
                "Tensor, Tensor",

@@ -94,6 +94,10 @@ struct OpDef {
   bool takes_narrow = false;                   // input 0 may come in half precision, with the static `dtype` to compute in
   bool channels_last = false;                  // rank >= 3 operands want channels-last inside a Plan
   bool contraction = false;                    // sums of products: may take bf16 operands for f32 ones (PassOptions)
+  // Of a contraction: the axis of input 1 that counts axis 1 of the result, so that a factor per channel may move into
+  // the weight; -1: none does. Null: never.
+  int64_t (*channel_axis)(const Call&) = nullptr;
+  const char* statistics = "";                 // inputs that training updates without a gradient: "mean variance"
   // ---- filled by the table ----
   std::string name;
   std::vector<ArgSpec> args;

@@ -374,4 +374,20 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
   return p;
 }
 
+std::vector<uint32_t> TracedProgram::statistics() const {
+  std::vector<uint32_t> r;
+  for (const TracedNode& n : nodes) {
+    if (n.kind != TracedNode::Kind::kOp || !*n.op->statistics) continue;
+    const std::string names = cat(" ", n.op->statistics, " ");
+    const Call call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs);
+    for (size_t a = 0; a < n.op->args.size(); ++a) {
+      if (names.find(" " + n.op->args[a].name + " ") == std::string::npos) continue;
+      const InputRange range = input_range(call, static_cast<int>(a));
+      for (uint32_t i = range.first; i < range.first + range.count; ++i)
+        if (const TracedNode& from = nodes[n.inputs[i].node]; from.kind == TracedNode::Kind::kWeight) r.push_back(from.number);
+    }
+  }
+  return r;
+}
+
 }  // namespace yuloh

@@ -59,6 +59,7 @@ class TracedProgram : public Program {
   std::vector<NamedValue> named_weights() const override;
   Values record_by_place(const Values& inputs, const Made& made) const override;
   std::vector<int64_t> bind_sizes(const Values& inputs) const;
+  std::vector<uint32_t> statistics() const;  // numbers of the weights that are running statistics (OpDef::statistics)
 };
 
 // One run of the function with concrete sizes.

@@ -3,7 +3,8 @@
 
 Open sizes are found out by comparison: the function runs at two sizes of each, every number that differs becomes an
 expression of the sizes, and runs at further sizes must agree. A number that cannot be expressed is an error with its
-op and line, never a silently fixed size.
+op and line. Python code that goes another way outside the sizes that were tried (3 to 1033: ``if x.shape[0] > 2000``,
+a size of 0, 1 or 2) is not noticed: the program does what it did at the sizes tried, or refuses a size that does not suit it.
 """
 from .. import _core
 from ..static import InputSpec

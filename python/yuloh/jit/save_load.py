@@ -193,7 +193,8 @@ class _Rerecorded:
                  for name, spec in specs.items()}
         self._first = self._program(guess)
         self.inputs = [(name, spec.dtype, list(spec.shape), []) for name, spec in specs.items()]
-        self.outputs, self.dims, self.nodes = self._first.outputs, [], self._first.nodes
+        self.outputs, self.dims = self._first.outputs, []
+        self.nodes, self.statistics = self._first.nodes, self._first.statistics
 
     def _program(self, shapes):
         from ..static import InputSpec

@@ -12,17 +12,19 @@ class TranslatedLayer(Layer):
     """What ``paddle.jit.load`` gives: callable, with the saved parameters, which can be trained further.
 
     Calls record the program into the graph of this thread, so gradients flow to ``parameters()``. The program is the one
-    of ``eval()``: dropout does nothing and batch norm uses its saved statistics in either mode.
+    of ``eval()``, and the layer is in that mode: as in Paddle 3.3.1 ``train()`` sets ``training`` and nothing else, so dropout
+    does nothing and batch norm uses its saved statistics in either mode.
     """
 
     def __init__(self, programs):
         super().__init__()
+        self.training = False
         object.__setattr__(self, "_programs", _Programs(programs))
         object.__setattr__(self, "_values", {})
         shared = {}
         for method, program in programs.items():
             values = []
-            fixed = _statistics(program)
+            fixed = set(program.statistics)  # whatever the file calls them
             for i, (name, parameter, trainable, is_parameter, tensor) in enumerate(program.weights()):
                 trainable = trainable and i not in fixed
                 key = name or f"constant.{method}.{len(values)}"
@@ -84,13 +86,6 @@ class TranslatedLayer(Layer):
     def _output_spec(self, method_name="forward"):
         from ..static import InputSpec
         return [InputSpec(list(dims), dtype, name) for name, dtype, dims, _ in self._programs[method_name].outputs]
-
-
-def _statistics(program):
-    """Numbers of the weights that are running statistics, whatever the file calls them."""
-    nodes = program.nodes
-    return {nodes[at]["number"] for node in nodes if node.get("op") == "batch_norm_infer"
-            for at, _ in node["inputs"][1:3] if nodes[at]["kind"] == "weight"}
 
 
 class _Programs(dict):
