@@ -61,7 +61,8 @@ YULOH_API const char* yuloh_error(void);
 YULOH_API size_t yuloh_dtype_size(int32_t dtype); /* bytes; 0: no such dtype */
 
 /* Settings as text: "precision" = "float32" | "bfloat16"; "keep_precision" = op names with commas between them;
- * "memory_limit", "plan_cache_bytes" = bytes; "threads" = of the process's executor team; "fold_weights", "fusion",
+ * "min_segment" =
+ * ops that hang together and must be so many to run in bfloat16; "memory_limit", "plan_cache_bytes" = bytes; "threads" = of the process's executor team; "fold_weights", "fusion",
  * "library", "rules", "warm_up" = "0" | "1". */
 YULOH_API yuloh_status yuloh_config_create(yuloh_config** config);
 YULOH_API yuloh_status yuloh_config_set(yuloh_config* config, const char* key, const char* value);
@@ -78,7 +79,7 @@ YULOH_API int32_t yuloh_predictor_input_count(const yuloh_predictor* predictor);
 YULOH_API int32_t yuloh_predictor_output_count(const yuloh_predictor* predictor);
 YULOH_API const char* yuloh_predictor_input_name(const yuloh_predictor* predictor, int32_t index);  /* NULL: no such input */
 YULOH_API const char* yuloh_predictor_output_name(const yuloh_predictor* predictor, int32_t index);
-/* dtype and dims of an input, -1 where any size will do; data is NULL. */
+/* dtype and dims of an input, -1 where any size will do; rank -1 where any number of axes will do; data is NULL. */
 YULOH_API yuloh_status yuloh_predictor_input_type(const yuloh_predictor* predictor, int32_t index, yuloh_tensor* type);
 
 /* Compiles for these input types ahead of the first run; data is not looked at. */
@@ -86,7 +87,8 @@ YULOH_API yuloh_status yuloh_predictor_prepare(yuloh_predictor* predictor, const
 /* Runs on `inputs`, in the order of the model's inputs. The outputs live until yuloh_outputs_destroy. */
 YULOH_API yuloh_status yuloh_predictor_run(yuloh_predictor* predictor, const yuloh_tensor* inputs, int32_t count,
                                            yuloh_outputs** outputs);
-/* Bytes of "weights", "plans", "workspace" or "slack". */
+/* Bytes of "weights", "plans", "slack" and "other", which add up to "process" (resident); "workspace" of the largest shape;
+ * "mapped": weights in the file only; "limit". */
 YULOH_API yuloh_status yuloh_predictor_memory(const yuloh_predictor* predictor, const char* what, uint64_t* bytes);
 
 YULOH_API int32_t yuloh_outputs_count(const yuloh_outputs* outputs);

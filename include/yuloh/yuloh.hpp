@@ -87,6 +87,12 @@ class Predictor {  // copies share the handle; `clone` makes another one on the 
     for (int32_t i = 0; i < yuloh_predictor_output_count(handle_.get()); ++i) r.push_back(yuloh_predictor_output_name(handle_.get(), i));
     return r;
   }
+  // dtype and dims of an input: -1 where any size will do, rank -1 where any number of axes will do.
+  yuloh_tensor input_type(size_t i) const {
+    yuloh_tensor t;
+    check(yuloh_predictor_input_type(handle_.get(), static_cast<int32_t>(i), &t));
+    return t;
+  }
   void prepare(const std::vector<yuloh_tensor>& inputs) {
     check(yuloh_predictor_prepare(handle_.get(), inputs.data(), static_cast<int32_t>(inputs.size())));
   }

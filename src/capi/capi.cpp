@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI over Session: nothing but conversion and the promise that no exception leaves.
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -96,48 +94,10 @@ std::vector<TensorType> types_of(const yuloh_tensor* inputs, int32_t count) {
   return r;
 }
 
-bool flag(const std::string& key, const std::string& v) {
-  if (v != "0" && v != "1") value_error("yuloh_config_set: ", key, " is a switch, got '", v, "'; expected 0 or 1.");
-  return v == "1";
-}
-size_t number(const std::string& key, const std::string& v) {
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long n = std::strtoull(v.c_str(), &end, 10);
-  if (v.empty() || v[0] < '0' || v[0] > '9' || *end || errno) value_error("yuloh_config_set: ", key, " is a number, got '", v, "'.");
-  return static_cast<size_t>(n);
-}
 void set(yuloh_config& c, const std::string& key, const std::string& v) {
-  SessionOptions& o = c.options;
-  if (key == "precision") {
-    if (!dtype_from_name(v, &o.precision) || (o.precision != DType::kFloat32 && o.precision != DType::kBFloat16))
-      value_error("yuloh_config_set: precision, got '", v, "'; expected float32 or bfloat16.");
-  } else if (key == "keep_precision") {
-    o.keep_precision.clear();
-    for (size_t at = 0; at <= v.size();) {
-      const size_t end = std::min(v.find(',', at), v.size());
-      if (end > at) o.keep_precision.push_back(v.substr(at, end - at));
-      at = end + 1;
-    }
-  } else if (key == "memory_limit") {
-    o.memory_limit = number(key, v);
-  } else if (key == "plan_cache_bytes") {
-    o.plan_cache_bytes = number(key, v);
-  } else if (key == "threads") {
-    c.threads = static_cast<int>(std::min<size_t>(number(key, v), 1024));
-  } else if (key == "warm_up") {
-    c.warm_up = flag(key, v);
-  } else if (key == "fold_weights") {
-    o.fold_weights = flag(key, v);
-  } else if (key == "fusion") {
-    o.plan.fusion = flag(key, v);
-  } else if (key == "library") {
-    o.plan.library = flag(key, v);
-  } else if (key == "rules") {
-    o.plan.rules = flag(key, v);
-  } else {
-    value_error("yuloh_config_set: there is no setting '", key, "'.");
-  }
+  if (key == "threads") c.threads = static_cast<int>(std::min<size_t>(number_value(key, v), 1024));
+  else if (key == "warm_up") c.warm_up = switch_value(key, v);
+  else if (!set_option(&c.options, key, v)) value_error("yuloh_config_set: there is no setting '", key, "'.");
 }
 
 void fill(yuloh_tensor* t, DType dtype, const int64_t* dims, size_t rank, void* data) {
@@ -206,6 +166,7 @@ yuloh_status yuloh_predictor_input_type(const yuloh_predictor* p, int32_t i, yul
     if (!name_at(p->program->inputs, i)) value_error("yuloh: there is no input ", i, ".");
     const ProgramPort& port = p->program->inputs[static_cast<size_t>(i)];
     fill(type, port.dtype, port.dims.data(), port.dims.size(), nullptr);
+    if (!port.ranked) type->rank = -1;
   });
 }
 
@@ -238,7 +199,7 @@ yuloh_status yuloh_predictor_memory(const yuloh_predictor* p, const char* what, 
     need(p, "predictor"), need(what, "what"), need(bytes, "bytes");
     for (const MemoryItem& i : p->session->memory_report())
       if (i.what == what) return (void)(*bytes = i.bytes);
-    value_error("yuloh_predictor_memory: there is no item '", what, "'; expected weights, plans, workspace or slack.");
+    value_error("yuloh_predictor_memory: there is no item '", what, "'; expected weights, plans, slack, other, process, workspace, mapped or limit.");
   });
 }
 

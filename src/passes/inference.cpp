@@ -2,6 +2,7 @@
 // Passes of a Session: rewrites that pay because weights never change. A weight is whatever no placeholder reaches
 // (Node::traced); arithmetic between weights is recorded here and computed once by the Session (run/program.cpp).
 #include <algorithm>
+#include <unordered_map>
 
 #include "ops/fn.h"
 #include "passes/passes.h"
@@ -9,6 +10,9 @@
 namespace yuloh {
 namespace {
 
+bool keeps(const PassOptions& o, const OpDef& op) {
+  return std::find(o.keep_precision.begin(), o.keep_precision.end(), op.name) != o.keep_precision.end();
+}
 bool is_weight(const Value& v) { return v && !v.node->traced && v.dtype() == DType::kFloat32; }
 
 // A sum of products whose channels a factor can be moved into: the op, and the axis of its weight that counts them.
@@ -19,14 +23,9 @@ struct Product {
 bool find_product(const Value& v, const PassContext& c, Product* p) {
   const Node& n = *v.node;
   if (n.kind != Node::Kind::kOp || !n.op->contraction || c.shared.count(&n) || n.inputs.size() != 2) return false;
-  if (!n.traced || !is_weight(n.inputs[1])) return false;
-  const Call call(n);
-  if (n.op->name == "conv") return *p = {&n, 0}, true;
-  if (n.op->name == "conv_transpose") return *p = {&n, 1}, call.integer("groups") == 1;
-  // A product has its channels last; batch norm counts axis 1, so only matrices agree.
-  if (n.op->name == "matmul" && n.inputs[0].rank() == 2 && n.inputs[1].rank() == 2)
-    return *p = {&n, call.flag("transpose_y") ? 0 : 1}, true;
-  return false;
+  if (!n.traced || !is_weight(n.inputs[1]) || !n.op->channel_axis) return false;
+  *p = {&n, n.op->channel_axis(Call(n))};
+  return p->axis >= 0;
 }
 
 Shape along(int64_t axis, int64_t rank, int64_t n) {
@@ -89,11 +88,37 @@ bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement) {
   return true;
 }
 
+// Segments: what hangs together through values that depend on the inputs, once the ops that keep their precision are cut
+// out. The contractions of a segment of fewer than `min_segment` ops stay as they are: two casts would not pay.
+std::unordered_set<const Node*> small_segments(const Graph& g, const PassOptions& o) {
+  std::unordered_set<const Node*> kept;
+  if (o.min_segment <= 1 || o.precision == DType::kFloat32) return kept;
+  std::unordered_map<const Node*, const Node*> parent;
+  std::unordered_map<const Node*, size_t> size;
+  const auto taken = [&](const Node& n) { return n.kind == Node::Kind::kOp && n.traced && !keeps(o, *n.op); };
+  const auto root = [&](const Node* n) {
+    while (parent[n] != n) n = parent[n] = parent[parent[n]];
+    return n;
+  };
+  const std::vector<Node*> order = topological(g.outputs);
+  for (const Node* n : order)
+    if (taken(*n)) {
+      parent[n] = n;
+      for (const Value& v : n->inputs)
+        if (v && taken(*v.node)) parent[root(v.node.get())] = root(n);
+    }
+  for (const Node* n : order)
+    if (taken(*n) && !n->op->view) ++size[root(n)];
+  for (const Node* n : order)
+    if (taken(*n) && n->op->contraction && size[root(n)] < o.min_segment) kept.insert(n);
+  return kept;
+}
+
 // Operands are rounded to bf16, sums stay f32 inside the kernel, the result is f32 again; casts fuse into what is around.
 bool lower_precision(const Ref<Node>& n, PassContext* c, Values* replacement) {
   const PassOptions& o = c->options;
   if (!n->op->contraction || o.precision != DType::kBFloat16 || !n->traced) return false;
-  if (std::find(o.keep_precision.begin(), o.keep_precision.end(), n->op->name) != o.keep_precision.end()) return false;
+  if (keeps(o, *n->op) || c->kept.count(n.get())) return false;
   Values in;
   for (const Value& v : n->inputs) {
     if (v.dtype() != DType::kFloat32) return false;

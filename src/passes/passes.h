@@ -22,6 +22,7 @@ struct PassOptions {
   bool fold_weights = true;               // batch norm into the convolution or product before it
   DType precision = DType::kFloat32;      // kBFloat16: contractions compute in it
   std::vector<std::string> keep_precision;  // row names that stay as they are
+  size_t min_segment = 1;                 // contractions of a segment of fewer ops stay as they are
 };
 
 // The inputs stay the same kInput nodes; everything else is made anew, in the order of the old graph.
@@ -34,6 +35,7 @@ struct PassContext {
   const PassOptions& options;
   const char* fired = nullptr;  // name of the rule that answered, for `explain`
   std::unordered_set<const Node*> shared;  // new nodes that more than one old node (or the result) reads
+  std::unordered_set<const Node*> kept;    // nodes whose precision stays (small_segments)
 };
 using NodePass = bool (*)(const Ref<Node>& n, PassContext* c, Values* replacement);
 struct Pass {
@@ -53,6 +55,7 @@ bool expand_node(const Ref<Node>& n, PassContext* c, Values* replacement);  // e
 bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement);    // inference.cpp
 bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
 bool lower_precision(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
+std::unordered_set<const Node*> small_segments(const Graph& g, const PassOptions& o);  // inference.cpp
 bool absorb_cast(const Ref<Node>& n, PassContext* c, Values* replacement);  // expand.cpp
 bool simplify_node(const Ref<Node>& n, PassContext* c,
                    Values* replacement);  // simplify.cpp: identities, by kind of row

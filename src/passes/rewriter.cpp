@@ -20,7 +20,8 @@ const void* region_of(const Node& n) { return n.extra ? n.extra->region.get() : 
 
 class Rewriter {
  public:
-  Rewriter(const PassOptions& o, const std::vector<Pass>& passes) : options_(o), passes_(passes), context_{o, nullptr, {}} {}
+  Rewriter(const PassOptions& o, const std::vector<Pass>& passes, std::unordered_set<const Node*> kept = {})
+      : options_(o), passes_(passes), context_{o, nullptr, {}, std::move(kept)} {}
 
   Graph run(const Graph& g) {
     const std::vector<Node*> order = topological(g.outputs);
@@ -30,7 +31,11 @@ class Rewriter {
       for (const Value& v : n->inputs) ++uses_[v.node.get()];
     for (const Value& v : g.outputs) uses_[v.node.get()] += 2;
     for (Node* n : order)
-      if (n->kind == Node::Kind::kOp) rewrite(n, copy(*n), 0);
+      if (n->kind == Node::Kind::kOp) {
+        Ref<Node> fresh = copy(*n);
+        if (context_.kept.count(n)) context_.kept.insert(fresh.get()), keep_.push_back(fresh);
+        rewrite(n, std::move(fresh), 0);
+      }
     Graph r{g.inputs, {}};
     for (const Value& v : g.outputs) r.outputs.push_back(now(v));
     return r;
@@ -158,7 +163,7 @@ Graph run_passes(const Graph& g, const PassOptions& o) {
 Graph run_inference_passes(const Graph& g, const PassOptions& o) {
   NoGrad guard;
   Graph r = g;
-  for (const std::vector<Pass>& walk : inference_pipelines()) r = Rewriter(o, walk).run(r);
+  for (const std::vector<Pass>& walk : inference_pipelines()) r = Rewriter(o, walk, small_segments(r, o)).run(r);
   return r;
 }
 

@@ -171,30 +171,21 @@ nb::object plan_object(const std::shared_ptr<const Plan>& p) {
   return d;
 }
 
+// True is "1", a list its items with commas between them, everything else its str().
+std::string option_text(nb::handle h) {
+  if (nb::isinstance<nb::bool_>(h)) return nb::cast<bool>(h) ? "1" : "0";
+  if (!nb::isinstance<nb::list>(h)) return nb::cast<std::string>(nb::str(h));
+  std::string r;
+  for (nb::handle x : nb::cast<nb::list>(h)) r += (r.empty() ? "" : ",") + nb::cast<std::string>(x);
+  return r;
+}
+
 std::shared_ptr<Session> make_session(std::shared_ptr<Program> p, nb::kwargs kw) {
   return checked([&] {
     SessionOptions o;
     for (auto [key, value] : kw) {
       const std::string k = nb::cast<std::string>(key);
-      if (k == "precision") {
-        if (!dtype_from_object(value.ptr(), &o.precision)) type_error("session: unknown precision.");
-      } else if (k == "keep_precision") {
-        o.keep_precision = nb::cast<std::vector<std::string>>(value);
-      } else if (k == "memory_limit") {
-        o.memory_limit = nb::cast<size_t>(value);
-      } else if (k == "plan_cache_bytes") {
-        o.plan_cache_bytes = nb::cast<size_t>(value);
-      } else if (k == "fold_weights") {
-        o.fold_weights = nb::cast<bool>(value);
-      } else if (k == "fusion") {
-        o.plan.fusion = nb::cast<bool>(value);
-      } else if (k == "library") {
-        o.plan.library = nb::cast<bool>(value);
-      } else if (k == "rules") {
-        o.plan.rules = nb::cast<bool>(value);
-      } else {
-        type_error("session: unknown option `", k, "`.");
-      }
+      if (!set_option(&o, k, option_text(value))) type_error("session: unknown option `", k, "`.");
     }
     return std::make_shared<Session>(std::move(p), std::move(o));
   });
@@ -247,6 +238,7 @@ void bind_traced(nb::module_& m) {
   nb::class_<TracedProgram, Program>(m, "TracedProgram")
       .def_prop_ro("dims", [](const TracedProgram& p) { return p.dims; })
       .def_prop_ro("nodes", describe_nodes)
+      .def_prop_ro("statistics", &TracedProgram::statistics, "Numbers of the weights that are running statistics.")
       .def("weights", [](const TracedProgram& p) {
         nb::list r;
         for (const TracedWeight& w : p.weights)

@@ -3,11 +3,14 @@
 // interpreter's lock up (Unlocked) and then holds the executor (Running). Flush and Session do; nobody else.
 #pragma once
 
+#include <functional>
+
 #include "run/tensor.h"
 
 namespace yuloh {
 
 const InterpreterLock& interpreter_lock();
+const std::function<void()>& poll_function();  // what run_plan calls between kernels: Ctrl-C (set_poll)
 
 class Unlocked {  // without the interpreter's lock
  public:

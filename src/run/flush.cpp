@@ -13,7 +13,6 @@
 
 namespace yuloh {
 
-const std::function<void()>& poll_function();
 std::mutex& pending_list_mutex();
 
 namespace {

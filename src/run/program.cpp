@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/program.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -86,26 +93,38 @@ struct Session::State {
 
   void count_weights() {
     std::unordered_set<const Storage*> seen;
-    size_t bytes = 0;
     std::lock_guard lock(mu);
-    for (const auto& [k, c] : map)
-      for (const Ref<Buffer>& b : c.ready->bound)
-        if (b && seen.insert(b->storage.get()).second) bytes += b->storage->bytes;
+    size_t bytes = 0;
+    for (const auto& [k, c] : map) bytes += bytes_bound(c.ready->bound, &seen);
     weight_bytes = bytes;
   }
+  static size_t bytes_bound(const std::vector<Ref<Buffer>>& bound, std::unordered_set<const Storage*>* seen) {
+    size_t bytes = 0;
+    for (const Ref<Buffer>& b : bound)
+      if (b && seen->insert(b->storage.get()).second) bytes += b->storage->bytes;
+    return bytes;
+  }
 
+  // What is left for a shape that is being compiled, beside `more` that is known already. No limit: everything.
+  size_t room(size_t more) const {
+    if (!options.memory_limit) return SIZE_MAX;
+    std::lock_guard lock(mu);
+    const size_t used = weight_bytes + cached_bytes + more;
+    return options.memory_limit > used ? options.memory_limit - used : 0;
+  }
   void check_room(size_t more, const char* what) const {
-    if (!options.memory_limit) return;
-    size_t plans;
-    {
-      std::lock_guard lock(mu);
-      plans = cached_bytes;
-    }
-    const size_t weights = weight_bytes;
-    if (weights + plans + more <= options.memory_limit) return;
-    fail(ErrorKind::kMemory, "predictor: ", what, " needs ", mib(more), " MiB beside ", mib(weights), " MiB of weights and ",
-         mib(plans), " MiB of plans, got a memory limit of ", mib(options.memory_limit), " MiB. Hint: use a smaller batch or "
-         "raise the limit.");
+    if (more <= room(0)) return;
+    std::lock_guard lock(mu);
+    fail(ErrorKind::kMemory, "predictor: memory limit: ", what, " needs ", mib(more), " MiB beside ", mib(weight_bytes),
+         " MiB of weights and ", mib(cached_bytes), " MiB of plans, got ", mib(options.memory_limit),
+         " MiB. Hint: use a smaller batch or raise the limit.");
+  }
+  // Weights of this shape that no other shape has brought in yet.
+  size_t new_weights(const std::vector<Ref<Buffer>>& bound) const {
+    std::unordered_set<const Storage*> seen;
+    std::lock_guard lock(mu);
+    for (const auto& [k, c] : map) bytes_bound(c.ready->bound, &seen);
+    return bytes_bound(bound, &seen);
   }
 
   void check(const std::vector<TensorType>& types) const;
@@ -156,7 +175,7 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
     g.outputs.assign(out.begin(), out.end());
     PassOptions po;
     po.fold_weights = options.fold_weights && options.plan.rules;
-    po.precision = options.precision, po.keep_precision = options.keep_precision;
+    po.precision = options.precision, po.keep_precision = options.keep_precision, po.min_segment = options.min_segment;
     g = run_inference_passes(g, po);
   } catch (const NeedsData&) {
     r = std::make_shared<Ready>();
@@ -167,7 +186,7 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
   if (auto other = find(key)) return other;  // another thread was faster
   if (!r) {
     r = compile(g, types);
-    check_room(r->plan_bytes + r->run_bytes, "this shape");
+    check_room(new_weights(r->bound) + r->plan_bytes + r->run_bytes, "this shape");
   }
   put(key, r);
   return r;
@@ -181,6 +200,8 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     computed = true;
     check_room(bytes, "preparing weights");
   }, program->drop_pages);
+  const size_t fresh = new_weights(r->bound);
+  check_room(fresh, "the model");
   for (size_t i = 0; i < c.leaves.size(); ++i) {
     const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
     r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
@@ -190,7 +211,11 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
   r->drawn = std::move(c.drawn);
   PlanOptions o = options.plan;
   o.row_major_outputs = true;
-  r->plan = compile_plan(c.graph, std::move(c.inputs), o);
+  {
+    std::optional<MemoryBudget> budget;  // kernels pack weights
+    if (options.memory_limit) budget.emplace(room(fresh), "predictor: packing weights");
+    r->plan = compile_plan(c.graph, std::move(c.inputs), o);
+  }
   if (computed && program->drop_pages) program->drop_pages();
   KeptBytes kept;
   r->plan->keeps(&kept);
@@ -248,7 +273,7 @@ std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, cons
     const Running running;
     num_threads();  // this thread's team agrees with ours
     state_->check_room(ready->run_bytes, "this request");
-    run_plan(*ready->plan, &r, {});
+    run_plan(*ready->plan, &r, poll_function());
   }
   for (size_t i = 0; i < r.outputs.size(); ++i) {
     const PlanOutput& o = ready->plan->outputs[i];
@@ -274,15 +299,98 @@ void Session::warm_up(const std::vector<TensorType>& types) {
 std::shared_ptr<Session> Session::clone() const { return std::shared_ptr<Session>(new Session(*this)); }
 const Program& Session::program() const { return *state_->program; }
 
+namespace {
+// Resident bytes of [data, data + bytes): files that are mapped may be in memory or not.
+size_t resident(const void* data, size_t bytes, int pagemap) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  const size_t first = at / page, count = (at + bytes + page - 1) / page - first;
+  std::vector<uint64_t> entries(std::min<size_t>(count, 4096));
+  size_t found = 0;
+  for (size_t i = 0; i < count; i += entries.size()) {
+    const size_t n = std::min(entries.size(), count - i);
+    if (pread(pagemap, entries.data(), n * 8, static_cast<off_t>((first + i) * 8)) != static_cast<ssize_t>(n * 8)) return bytes;
+    for (size_t k = 0; k < n; ++k) found += entries[k] >> 63;
+  }
+  return std::min(found * page, bytes);
+}
+size_t resident_process() {
+  size_t size = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> size >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+}  // namespace
+
 std::vector<MemoryItem> Session::memory_report() const {
-  size_t plans = 0, workspace = 0;
+  size_t plans = 0, workspace = 0, weights = 0, in_memory = 0;
   {
     std::lock_guard lock(state_->mu);
     plans = state_->cached_bytes;
-    for (const auto& [k, c] : state_->map) workspace = std::max(workspace, c.ready->run_bytes);
+    std::unordered_set<const Storage*> seen;
+    const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    for (const auto& [k, c] : state_->map) {
+      workspace = std::max(workspace, c.ready->run_bytes);
+      for (const Ref<Buffer>& b : c.ready->bound)
+        if (b && seen.insert(b->storage.get()).second) {
+          weights += b->storage->bytes;
+          in_memory += b->storage->free && pagemap >= 0 ? resident(b->storage->data, b->storage->bytes, pagemap) : b->storage->bytes;
+        }
+    }
+    if (pagemap >= 0) close(pagemap);
   }
   const MemoryStats m = memory_stats();
-  return {{"weights", state_->weight_bytes}, {"plans", plans}, {"workspace", workspace}, {"slack", m.reserved - m.allocated}};
+  const size_t slack = m.reserved - m.allocated, process = resident_process(), known = in_memory + plans + slack;
+  return {{"weights", in_memory}, {"plans", plans}, {"slack", slack}, {"other", process > known ? process - known : 0},
+          {"process", std::max(process, known)}, {"workspace", workspace}, {"mapped", weights - in_memory},
+          {"limit", state_->options.memory_limit}};
+}
+
+bool switch_value(const std::string& key, const std::string& v) {
+  if (v != "0" && v != "1") value_error("config: ", key, " is a switch, got '", v, "'; expected 0 or 1.");
+  return v == "1";
+}
+size_t number_value(const std::string& key, const std::string& v) {
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long n = std::strtoull(v.c_str(), &end, 10);
+  if (v.empty() || v[0] < '0' || v[0] > '9' || *end || errno) value_error("config: ", key, " is a number, got '", v, "'.");
+  return static_cast<size_t>(n);
+}
+
+bool set_option(SessionOptions* o, const std::string& key, const std::string& v) {
+  if (key == "precision") {
+    DType t;
+    if (!dtype_from_name(v, &t) || (t != DType::kFloat32 && t != DType::kBFloat16))
+      value_error("config: precision, got '", v, "'; expected float32 or bfloat16.");
+    o->precision = t;
+  } else if (key == "keep_precision") {
+    std::vector<std::string> names;
+    for (size_t at = 0; at <= v.size();) {
+      const size_t end = std::min(v.find(',', at), v.size());
+      if (end > at) names.push_back(v.substr(at, end - at));
+      at = end + 1;
+    }
+    for (const std::string& n : names)
+      if (!find_op(n)) value_error("config: keep_precision names an op that does not exist, got '", n, "'. Hint: docs/ops.md lists them.");
+    o->keep_precision = std::move(names);
+  } else if (key == "min_segment") {
+    o->min_segment = number_value(key, v);
+  } else if (key == "memory_limit") {
+    o->memory_limit = number_value(key, v);
+  } else if (key == "plan_cache_bytes") {
+    o->plan_cache_bytes = number_value(key, v);
+  } else if (key == "fold_weights") {
+    o->fold_weights = switch_value(key, v);
+  } else if (key == "fusion") {
+    o->plan.fusion = switch_value(key, v);
+  } else if (key == "library") {
+    o->plan.library = switch_value(key, v);
+  } else if (key == "rules") {
+    o->plan.rules = switch_value(key, v);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace yuloh

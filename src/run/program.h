@@ -54,12 +54,23 @@ struct SessionOptions {
   bool fold_weights = true;                   // batch norm into the convolution or product before it
   DType precision = DType::kFloat32;          // kBFloat16: matrix products and convolutions compute in it
   std::vector<std::string> keep_precision;    // op names that stay in fp32 ("disabled_ops")
+  size_t min_segment = 1;                     // contractions of a segment of fewer ops stay in fp32 (passes.h)
   size_t memory_limit = 0;                    // bytes of weights, plans, workspaces of all runs together; 0: none
   size_t plan_cache_bytes = size_t{256} << 20;
 };
 
+// One option as text, for every binding: "precision" = "float32" | "bfloat16"; "keep_precision" = row names with commas
+// between them; "min_segment", "memory_limit", "plan_cache_bytes" = numbers; "fold_weights", "fusion", "library", "rules" =
+// "0" | "1". kValue for a value that makes no sense; false: there is no such option.
+bool set_option(SessionOptions* o, const std::string& key, const std::string& value);
+bool switch_value(const std::string& key, const std::string& value);
+size_t number_value(const std::string& key, const std::string& value);
+
+// weights, plans, slack (free blocks kept, where a request finds its workspace) and other (interpreter, libraries, the
+// rest of the program) add up to process (resident bytes). workspace: of the largest shape; mapped: weights that lie in
+// their file only, not in memory; limit: 0 where there is none.
 struct MemoryItem {
-  std::string what;  // "weights", "plans", "workspace", "cache", "slack"
+  std::string what;
   size_t bytes;
 };
 

@@ -19,23 +19,31 @@ _HOW_TO_QUANTISE = ("Int8 was asked for, but the model is not quantised: int8 an
 
 
 class Tensor:
-    """Handle of one input or output. What a thread puts into an input is what that thread's ``run`` takes."""
+    """Handle of one input or output. Each thread has its own data in it: what a thread puts into an input is what that
+    thread's ``run`` takes, and an output holds what that thread's last ``run`` gave. RuntimeError "in use by thread N" where
+    only another thread has data here.
+    """
 
     def __init__(self, predictor, name, dtype, is_input):
         self._predictor, self._name, self._dtype, self._is_input = predictor, name, dtype, is_input
         self._mine = threading.local()
-        self._latest = None
+        self._user = None  # name and number of the last thread that put something here
 
     def name(self):
         """Of the input or output."""
         return self._name
 
     def _put(self, value):
-        self._mine.value = self._latest = value
+        self._mine.value = value
+        self._user = threading.current_thread().name, threading.get_ident()
 
     def _get(self):
         value = getattr(self._mine, "value", None)
-        return self._latest if value is None else value
+        if value is None and self._user is not None and self._user[1] != threading.get_ident():
+            raise RuntimeError(f"predictor: handle `{self._name}` is in use by thread {self._user[0]} ({self._user[1]}); thread "
+                               f"{threading.current_thread().name} has put or run nothing here. Hint: fill the inputs, run and "
+                               "read in one thread, call run([tensors]), or give each thread a clone().")
+        return value
 
     def _writable(self, what):
         if not self._is_input:
@@ -189,7 +197,10 @@ class Predictor:
         return self._session.prepare(types)
 
     def memory_report(self):
-        """Bytes by item: weights, plans (of all shapes kept), workspace (of the largest), slack (free blocks kept)."""
+        """Bytes by item. weights, plans (of all shapes kept: steps, packed weights, generated code), slack (free blocks kept,
+        where requests find their workspace) and other (interpreter, libraries, everything else) add up to process, what the
+        process holds. Also workspace (of the largest shape), mapped (weights that lie in their file only) and limit.
+        """
         return self._session.memory_report()
 
     def clear_intermediate_tensor(self):
@@ -276,8 +287,7 @@ def create_predictor(config):
         raise NotImplementedError(f"create_predictor: {_HOW_TO_QUANTISE}")
     if config._threads:
         _core.set_num_threads(config._threads)
-    types = _op_types(program, path, params) if config.tensorrt_engine_enabled() else None
-    session = _core.Session(program, **config._session_options(types and len(types)))
+    session = _core.Session(program, **config._session_options())
     for shapes in config._warm_shapes():
         session.warm_up(_types_for(program, shapes))
     if not config._warm_shapes() and not getattr(program, "warm", None):
