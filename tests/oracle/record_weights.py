@@ -53,7 +53,58 @@ def safetensors_files():
     np.savez(f"{FOLDER}/oracle.npz", **arrays)
 
 
-for record in (torch_files, safetensors_files):
+def module_files():
+    import torch
+    from torch import nn
+    torch.manual_seed(1)
+
+    class All(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(11, 8)
+            self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), 2)
+            self.lstm = nn.LSTM(8, 5, 2, bidirectional=True, batch_first=True)
+            self.gru = nn.GRU(10, 6, batch_first=True)
+            self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 6, 3, padding=1))
+            self.norm = nn.InstanceNorm1d(6, affine=True)
+            self.act = nn.PReLU(6)
+            self.up = nn.ConvTranspose1d(6, 4, 3)
+            self.bn = nn.BatchNorm1d(4)
+            self.out = nn.Linear(4, 4)
+
+        def forward(self, ids):
+            x = self.embed(ids)
+            x = x + self.attend(x, x, x)[0]
+            x = self.gru(self.lstm(self.encoder(x))[0])[0]
+            x = self.act(self.norm(self.conv(x.transpose(1, 2))))
+            return self.out(self.bn(self.up(x)).transpose(1, 2))
+
+    net = All().eval()
+    with torch.no_grad():
+        for p in net.parameters():
+            p.uniform_(-0.6, 0.6)
+        net.bn.running_mean.uniform_(-1, 1)
+        net.bn.running_var.uniform_(0.5, 2)
+        ids = torch.randint(0, 11, (2, 7))
+        torch.save({"epoch": 1, "state_dict": {"module." + k: v for k, v in net.state_dict().items()}}, f"{FOLDER}/modules.pt")
+        np.savez(f"{FOLDER}/modules.npz", ids=ids.numpy(), out=net(ids).numpy())
+
+
+def zoo_names():
+    import json
+    import lzma
+
+    import torchvision.models as zoo
+    kinds = ["alexnet", "vgg11", "resnet18", "mobilenet_v2", "mobilenet_v3_small", "densenet121", "inception_v3",
+             "shufflenet_v2_x1_0", "squeezenet1_1"]
+    names = {kind: [[k, list(v.shape)] for k, v in getattr(zoo, kind)(
+        **({"init_weights": False} if kind == "inception_v3" else {})).state_dict().items()] for kind in kinds}
+    with lzma.open(f"{FOLDER}/torchvision_names.json.xz", "wt") as file:
+        json.dump(names, file)
+
+
+for record in (torch_files, module_files, zoo_names, safetensors_files):
     try:
         record()
     except ImportError as error:
