@@ -26,6 +26,7 @@ void bind_profile(nb::module_& m);  // profile.cpp
 void bind_loader(nb::module_& m);  // loader.cpp
 void bind_programs(nb::module_& m);  // program.cpp
 void bind_weight_files(nb::module_& m);  // weight_files.cpp
+void bind_advise(nb::module_& m);  // advise.cpp
 namespace {
 
 struct DTypeObject {
@@ -364,6 +365,7 @@ NB_MODULE(_core, m) {
   bind_loader(m);
   bind_programs(m);
   bind_weight_files(m);
+  bind_advise(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

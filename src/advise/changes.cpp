@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to change so that a job fits: each change alone, with the bytes it saves and the time it adds, and a shortest
+// list of those that need no further device.
+#include <algorithm>
+#include <cmath>
+
+#include "advise/layout.h"
+#include "base/error.h"
+
+namespace yuloh::advise {
+namespace {
+
+struct Changing {
+  const Network& n;
+  const Job& base;
+  const Device& d;
+  const Fabric& f;
+  Layout before;
+  std::vector<Change> list;
+
+  double per_sample(const Layout& l) const { return l.step.seconds.point / l.job.batch * l.job.devices(); }
+
+  void add(const char* what, std::string detail, const Job& j) {
+    Change c{what, std::move(detail), layout_of(n, j, d, f)};
+    c.saved = before.memory.total.point - c.after.memory.total.point;
+    c.time_factor = per_sample(c.after) / per_sample(before);
+    c.fits = fits(c.after.memory, d);
+    if (c.saved > 1e6) list.push_back(std::move(c));
+  }
+  bool fit(const Job& j) const { return fits(memory_of(n, j, d), d); }
+
+  void micro_batches() {
+    Job j = base;
+    const double b = base.micro_batch();
+    double k = b > 1 ? 2 : 0;
+    for (double of = 2; of <= b; of *= 2)
+      if (std::fmod(b, of) == 0 && (k = of, j.micro = b / of, fit(j))) break;
+    if (k > 1 && std::fmod(b, k) == 0) j.micro = b / k, add("accumulate", cat(k), j);
+    const double most = largest_micro_batch(n, base, d);
+    if (most > 0 && most < b) {
+      j = base, j.micro = most, j.batch = most * j.replicas();
+      add("batch", cat(j.batch), j);
+    }
+  }
+  void precision() {
+    if (base.precision != "fp32" && base.precision != "tf32") return;
+    Job j = base;
+    j.precision = d.bf16 > 0 ? "bf16" : d.fp16 > 0 ? "fp16" : base.precision;
+    if (j.precision != base.precision) add("precision", j.precision, j);
+  }
+  void recompute() {
+    Job j = base;
+    if (n.transformer() && !base.flash) j.flash = true, add("flash", "", j), j = base;
+    if (!base.training || base.recompute == "full") return;
+    if (n.transformer() && !base.flash && base.recompute == "none") j.recompute = "selective", add("recompute", "selective", j);
+    j.recompute = "full";
+    if (n.transformer()) {  // the first k layers, as few as make it fit
+      for (double k = base.pp; k < n.layers; k += base.pp)
+        if (j.recompute_layers = k, fit(j)) return add("recompute", cat(k, "/", n.layers), j);
+    }
+    j.recompute_layers = 0;
+    add("recompute", "full", j);
+  }
+  void offload() {
+    Job j = base;
+    if (d.kind == "cpu" || d.kind == "edge") return;  // the host's memory is the same memory
+    if (base.training && base.offload == "none" && base.optimizer != "sgd") j.offload = "optimizer", add("offload", "optimizer", j);
+    if (base.offload != "all") j.offload = "all", add("offload", "all", j);
+  }
+  void optimizer() {
+    if (!base.training || (base.optimizer != "adam" && base.optimizer != "adamw" && base.optimizer != "lamb")) return;
+    Job j = base;
+    j.optimizer = "adafactor", add("optimizer", "adafactor", j);
+  }
+  // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
+  template <class Set>
+  void wider(const char* what, Set set) {
+    for (double k : {2.0, 4.0, 8.0}) {
+      Job j = base;
+      std::string detail;
+      if (!set(j, k, &detail)) return;
+      try {
+        check(j, n);
+      } catch (const Error&) {
+        return;
+      }
+      if (k == 8 || fit(j)) return add(what, detail, j);
+    }
+  }
+  void more_devices() {
+    for (double stage : {1.0, 2.0, 3.0})
+      if (base.training && (stage > base.stage || base.sharding == 1))
+        wider("sharding", [&](Job& j, double k, std::string* s) {
+          if (j.pp > 1 && stage > 1) return false;
+          j.stage = stage, j.sharding *= k, j.batch *= k;
+          return *s = cat(stage, "/", j.sharding), true;
+        });
+    if (n.transformer())
+      wider("tensor", [&](Job& j, double k, std::string* s) { return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node; });
+    if (base.training || n.transformer())
+      wider("pipeline", [&](Job& j, double k, std::string* s) {
+        j.pp *= k;
+        if (j.pp > n.layers || j.stage > 1) return false;
+        for (double parts = 2 * j.pp; parts >= 2 && j.micro == base.micro && j.passes() < j.pp; parts /= 2)  // fill it
+          if (std::fmod(base.micro_batch(), parts) == 0) j.micro = base.micro_batch() / parts;
+        return *s = cat(j.pp), true;
+      });
+  }
+  void all() { micro_batches(), precision(), recompute(), offload(), optimizer(), more_devices(); }
+};
+
+}  // namespace
+
+std::vector<Change> changes(const Network& n, const Job& base, const Device& d, const Fabric& f) {
+  Changing c{n, base, d, f, layout_of(n, base, d, f), {}};
+  c.all();
+  std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
+    if (a.fits != b.fits) return a.fits;
+    return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
+  });
+  return std::move(c.list);
+}
+
+std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Device& d, const Fabric& f) {
+  const auto single = [&](const Job& j) {
+    Changing c{n, j, d, f, layout_of(n, j, d, f), {}};
+    c.micro_batches(), c.precision(), c.recompute(), c.offload();
+    std::erase_if(c.list, [](const Change& x) { return x.what == "batch" || x.what == "optimizer"; });
+    return c.list;
+  };
+  std::vector<Change> taken;
+  Job now = base;
+  while (taken.size() < 8 && !fits(memory_of(n, now, d), d)) {
+    std::vector<Change> next = single(now);
+    if (next.empty()) return {};
+    // What fits at the least time; before that, what saves most for the time it adds.
+    const auto worth = [](const Change& c) { return c.saved / std::max(c.time_factor - 0.98, 0.02); };
+    auto best = next.begin();
+    for (auto i = next.begin(); i != next.end(); ++i)
+      if (i->fits != best->fits ? i->fits : i->fits ? i->time_factor < best->time_factor : worth(*i) > worth(*best)) best = i;
+    now = best->after.job;
+    taken.push_back(std::move(*best));
+  }
+  if (!fits(memory_of(n, now, d), d)) return {};
+  return taken;
+}
+
+}  // namespace yuloh::advise

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search over dp x mp x pp x sharding. Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide
+// by mp, a pipeline goes with sharding stage 1 at most.
+#include "advise/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace yuloh::advise {
+namespace {
+
+std::vector<double> divisors(double n) {
+  std::vector<double> r;
+  for (double k = 1; k <= n; ++k)
+    if (std::fmod(n, k) == 0) r.push_back(k);
+  return r;
+}
+
+// What a layout is ranked by: one that only just fits counts as a tenth slower than one with room.
+double rank(const Layout& l, const Device& d) { return l.step.seconds.point * (l.memory.total.high <= d.memory ? 1 : 1.1); }
+
+struct Search {
+  const Network& n;
+  const Job& base;
+  const Device& d;
+  const Fabric& f;
+  const Freedom& free;
+  std::vector<Layout> found;
+
+  // The best micro-batch and recompute of one split.
+  void split(Job j) {
+    const double of_replica = base.batch / j.replicas();
+    Layout best;
+    bool any = false;
+    std::vector<double> micros;
+    if (!free.micro && base.micro > 0) micros = {base.micro};
+    else
+      for (double b = 1; b <= std::min(of_replica, 1024.0); b *= 2) micros.push_back(b);
+    for (double b : micros) {
+      if (std::fmod(of_replica, b) != 0) continue;
+      j.micro = b;
+      bool fit = false, roomy = false;
+      for (const char* again : {"none", "selective", "full"}) {
+        if (!free.recompute && base.recompute != again) continue;
+        if (free.recompute && again == std::string("selective") && (j.flash || !n.transformer() || !j.training)) continue;
+        if (free.recompute && again == std::string("full") && (!j.training || roomy)) continue;  // never faster than what has room
+        j.recompute = again;
+        Memory m = memory_of(n, j, d);
+        if (!fits(m, d)) continue;
+        fit = true, roomy |= m.total.high <= d.memory;
+        Layout l{j, std::move(m), step_of(n, j, d, f)};
+        if (!any || rank(l, d) < rank(best, d)) best = std::move(l), any = true;
+      }
+      if (!fit) break;  // a larger micro-batch needs more
+    }
+    if (any) found.push_back(std::move(best));
+  }
+};
+
+}  // namespace
+
+Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
+  return {j, memory_of(n, j, d), step_of(n, j, d, f)};
+}
+
+std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f, double devices,
+                                   const Freedom& free, size_t keep) {
+  if (!(devices >= 1 && devices <= 1 << 17 && devices == std::floor(devices)))
+    value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices, ". Hint: check --devices.");
+  Search s{n, base, d, f, free, {}};
+  const double most_mp = n.transformer() ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
+  for (double mp : divisors(devices)) {
+    if (mp > most_mp || (n.transformer() && std::fmod(n.heads, mp) != 0)) continue;
+    for (double pp : divisors(devices / mp)) {
+      if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;
+      const double rest = devices / mp / pp;
+      if (std::fmod(base.batch, rest) != 0) continue;
+      Job j = base;
+      j.mp = mp, j.pp = pp, j.sequence_parallel = mp > 1 && base.training;
+      for (double stage = 0; stage <= 3; ++stage) {
+        if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
+        if (!free.stage && stage != base.stage && rest > 1) continue;
+        j.stage = stage;
+        j.sharding = stage > 0 ? rest : 1, j.dp = stage > 0 ? 1 : rest;
+        s.split(j);
+      }
+    }
+  }
+  std::stable_sort(s.found.begin(), s.found.end(), [&](const Layout& a, const Layout& b) { return rank(a, d) < rank(b, d); });
+  if (s.found.size() > keep) s.found.resize(keep);
+  return std::move(s.found);
+}
+
+}  // namespace yuloh::advise

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of one device, itemised, as intervals, from numbers alone. Where the model can be planned for real, its facts
+// (advise/facts.h) replace the formulas for activations and workspace.
+#pragma once
+#include <vector>
+
+#include "advise/device.h"
+#include "advise/job.h"
+
+namespace yuloh::advise {
+
+struct MemoryItem {
+  const char* what;  // weights, gradients, optimizer, activations, logits, cache, workspace, communication, runtime, fragmentation
+  Interval bytes;
+};
+struct Memory {
+  std::vector<MemoryItem> items;
+  Interval total;
+  double host = 0;  // bytes that offloading puts into host memory, for one device
+
+  Interval of(const char* what) const;
+};
+
+// What the fullest device of the job holds. `kind` of the device decides what its runtime takes.
+Memory memory_of(const Network& n, const Job& j, const Device& d);
+
+// "yes": even the high end of the interval fits; "tight": the point does; "unlikely": only the low end; "no".
+const char* verdict(const Memory& m, const Device& d);
+inline bool fits(const Memory& m, const Device& d) { return m.total.point <= d.memory; }
+
+// Largest micro-batch of one device whose point fits (0: not even one sample), doubling and halving the job's.
+double largest_micro_batch(const Network& n, Job j, const Device& d);
+
+// Shared with the estimate of time: bytes that one layer keeps for the backward pass of one micro-batch, and the
+// parameters of the fullest device.
+double kept_layer(const Network& n, const Job& j);
+double device_params(const Network& n, const Job& j);
+
+}  // namespace yuloh::advise

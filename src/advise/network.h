@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The room of advice: what a model needs, on what, for how much, before anything is spent. First page: a model as
+// numbers. Either a transformer's shape (everything else follows by the formulas of the literature, named where they
+// stand) or the totals of a model that was really planned (advise/facts.h) or published (presets).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace yuloh::advise {
+
+// A figure and how far off it may be. Bytes or seconds; low <= point <= high.
+struct Interval {
+  double low = 0, point = 0, high = 0;
+  Interval() = default;
+  Interval(double l, double p, double h) : low(l), point(p), high(h) {}
+  explicit Interval(double exact) : low(exact), point(exact), high(exact) {}
+  Interval& operator+=(const Interval& o) { return low += o.low, point += o.point, high += o.high, *this; }
+  Interval operator*(double f) const { return {low * f, point * f, high * f}; }
+};
+inline Interval operator+(Interval a, const Interval& b) { return a += b; }
+
+struct Network {
+  std::string name;
+  std::string kind = "decoder";  // decoder, encoder, vision: transformers; totals: per-sample totals below
+  double params = 0;             // all of them; 0: from the shape
+  double layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, seq = 0, vocab = 0;
+  bool gated = false;    // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
+  bool tied = true;      // the output projection is the embedding
+  bool rotary = false;   // no table of positions
+  // kind totals: of one sample, forward
+  double forward_flops = 0;
+  double kept_elements = 0;    // kept for the backward pass
+  double working_elements = 0;  // largest set alive at once in inference
+  double spread = 0.2;         // relative doubt of the kept elements
+  double measured_kept_bytes = 0;     // of one sample, from a Plan at the job's precision; 0: kept_elements decide
+  double measured_working_bytes = 0;  // likewise, what lives at the peak beside weights, gradients, states, kept
+
+  bool transformer() const { return kind != "totals"; }
+};
+
+// Fills in what follows from the rest and refuses what cannot be. Returns remarks for the reader (assumptions made).
+std::vector<std::string> complete(Network& n);
+
+double layer_params(const Network& n);      // of one layer
+double embedding_params(const Network& n);  // table of tokens and positions
+double head_params(const Network& n);       // output projection where it is not the embedding
+double shape_params(const Network& n);      // all that the shape says
+
+double layer_flops(const Network& n);      // forward, one layer, one sample
+double score_flops(const Network& n);      // of it, what selective recompute repeats
+double head_flops(const Network& n);       // forward, logits, one sample
+double forward_flops(const Network& n);    // forward, all, one sample
+
+// The four classes by size: 0 below 1e8 parameters, 1 below 1e9, 2 below 1e10, 3 from there.
+int size_class(double params);
+
+}  // namespace yuloh::advise

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of one step (training) or one batch (inference), by what it goes to.
+#pragma once
+#include <vector>
+
+#include "advise/memory.h"
+
+namespace yuloh::advise {
+
+struct TimeItem {
+  const char* what;  // arithmetic, elementwise, optimizer, launch, tensor, pipeline, bubble, data, offload, tokens
+  double seconds;
+};
+struct Step {
+  std::vector<TimeItem> items;
+  Interval seconds;
+  double bubble = 0;         // idle share of the pipeline
+  double flops = 0;          // of the model, all devices, without what recompute repeats
+  double share_of_peak = 0;  // model FLOPs/s over peak FLOPs/s
+  std::string precision;     // the arithmetic that the device really uses
+  bool measured = false;     // efficiencies measured on the device, not assumed
+};
+
+Step step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
+
+}  // namespace yuloh::advise
