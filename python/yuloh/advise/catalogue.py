@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of devices, models and networks, and the user's prices.
+
+devices.json holds every figure with its source and date; the first entry of a figure is reckoned with, the others are
+shown beside it. Nothing here knows a price: those come from the user's list (CSV or TOML).
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import math
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Dict, Iterable, List, Optional, Tuple
+
+HERE = Path(__file__).parent
+# What one unit of the catalogue is in the core's units (bytes, bytes/s, operations/s, watts).
+SCALE = {
+    "memory": 2.0**30,
+    "bandwidth": 1e9,
+    "link": 1e9,
+    "host_link": 1e9,
+    "watts": 1.0,
+    **{p: 1e12 for p in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")},
+}
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+
+
+@lru_cache(maxsize=None)
+def _file(name: str) -> dict:
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def sources() -> Dict[str, dict]:
+    return _file("devices.json")["sources"]
+
+
+def devices() -> List[dict]:
+    """All entries of the catalogue, as they stand there."""
+    return _file("devices.json")["devices"]
+
+
+def presets() -> Dict[str, dict]:
+    return _file("presets.json")["models"]
+
+
+def scenarios() -> List[dict]:
+    return _file("scenarios.json")["scenarios"]
+
+
+def _find(kind: str, word: str, names: Dict[str, str], hint: str) -> str:
+    """The id that `word` names, or a ValueError that suggests near ones."""
+    plain = word.strip().lower().replace("_", "-").replace(" ", "-")
+    for name, ident in names.items():
+        if plain in (name.lower(), name.lower().replace(" ", "-")):
+            return ident
+    near = difflib.get_close_matches(plain, names, 3, 0.4)
+    suggestion = f" Near: {', '.join(near)}." if near else ""
+    raise ValueError(f"advise: unknown {kind}, got {word!r}.{suggestion} Hint: {hint}")
+
+
+def find_device(word: str) -> dict:
+    """Entry of the catalogue by id, alias or name; "this" is the machine at hand."""
+    if word.strip().lower() in ("this", "here", "cpu"):
+        return this_machine()
+    names = {n: d["id"] for d in devices() for n in (d["id"], d["name"].lower(), *d["aliases"])}
+    ident = _find("device", word, names, "yuloh advise --list devices.")
+    return next(d for d in devices() if d["id"] == ident)
+
+
+def find_preset(word: str) -> Tuple[str, dict]:
+    known = presets()
+    ident = _find("model", word, {k: k for k in known}, "yuloh advise --list presets, or a model file, or --params.")
+    return ident, known[ident]
+
+
+def core_device(entry: dict, price: Optional[float] = None) -> dict:
+    """What the core reckons with: the first entry of every figure, in plain units."""
+    core = {"name": entry["id"], "kind": entry["kind"], "per_node": float(entry["per_node"])}
+    for figure, values in entry["figures"].items():
+        core[figure] = float(values[0]["value"]) * SCALE[figure]
+    for share in ("matrix_efficiency", "stream_efficiency"):
+        if share in entry:
+            core[share] = float(entry[share])
+    if price is not None:
+        core["price"] = float(price)
+    return core
+
+
+def differing(entry: dict) -> List[Tuple[str, List[dict]]]:
+    """Figures for which sources differ: [(figure, entries)]."""
+    return [(f, v) for f, v in entry["figures"].items() if len({x["value"] for x in v}) > 1]
+
+
+def origin(entry: dict, figure: str) -> str:
+    """"measured", "catalogue", "article", "recalled" or "user": where the figure that is reckoned with comes from."""
+    source = entry["figures"][figure][0]["source"]
+    if source in ("measured", "user"):
+        return source
+    kind = sources()[source]["kind"]
+    return kind if kind in ("article", "recalled") else "catalogue"
+
+
+# -- networks ------------------------------------------------------------------------------------------
+def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
+    """(what the core takes, its name) of a network: a name of the catalogue or GB/s for each device."""
+    known = _file("devices.json")["fabrics"]
+    try:
+        rate = float(word)
+    except ValueError:
+        ident = _find("network", word, {k: k for k in known}, "yuloh advise --list networks, or GB/s for each device.")
+        found = known[ident]
+        if ident == "none":
+            return {"rate": 1e9, "latency": 50e-6}, found["name"]
+        rate = found["rate"] if "rate" in found else found["rate_server"] / per_node
+        return {"rate": rate * 1e9, "latency": found["latency"]}, found["name"]
+    if not (math.isfinite(rate) and 0.001 <= rate <= 10000):
+        raise ValueError(f"advise: impossible network, got {word} GB/s; expected 0.001 to 10000. Hint: check --network.")
+    return {"rate": rate * 1e9, "latency": 10e-6}, f"{word} GB/s (user)"
+
+
+# -- the machine at hand -------------------------------------------------------------------------------
+@lru_cache(maxsize=1)
+def this_machine() -> dict:
+    """The CPU at hand as an entry: measured in a moment (`yuloh calibrate` measures it thoroughly)."""
+    from ..bench import machine, peaks
+
+    found = peaks.measure(0.03)
+    today = _today()
+    total = machine.memory_mb().get("total") or 1024.0
+    figures = {"memory": total * 1e6 / 2**30, "bandwidth": found["read"] / 1e9, "host_link": found["read"] / 1e9}
+    figures.update({p: found[p] / 1e12 for p in ("fp32", "bf16", "int8") if found.get(p)})
+    name = str(machine.cpu_facts().get("model") or "CPU")
+    return {
+        "id": "this",
+        "name": f"{name}, {found['threads']:.0f} threads (this machine)",
+        "vendor": "",
+        "kind": "cpu",
+        "aliases": [],
+        "per_node": 1,
+        "use": "",
+        "matrix_efficiency": 0.7,  # own kernels reach 0.6 to 0.85 of the products' peak (docs/performance.md)
+        "stream_efficiency": 0.8,
+        "figures": {k: [{"value": round(v, 4), "source": "measured", "date": today}] for k, v in figures.items()},
+    }
+
+
+def _today() -> str:
+    import datetime
+
+    return datetime.date.today().isoformat()
+
+
+def user_devices(path: str) -> List[dict]:
+    """Entries of a device file of the user: {"id", "name", "kind", "memory_gib", "bandwidth_gbs", "fp32_tflops", ...}
+    or a list of such. Raises ValueError for anything else."""
+    try:
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form.") from None
+    made = []
+    for one in read if isinstance(read, list) else [read]:
+        if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):
+            raise ValueError(f"advise: {path}: a device needs id, memory (GiB), bandwidth (GB/s) and a rate (TFLOPS).")
+        figures = {}
+        for key in SCALE:
+            if key in one:
+                if not (isinstance(one[key], (int, float)) and math.isfinite(one[key]) and one[key] > 0):
+                    raise ValueError(f"advise: {path}: {key} must be a number above 0, got {one[key]!r}.")
+                figures[key] = [{"value": one[key], "source": "user", "date": _today()}]
+        if not any(p in figures for p in PRECISIONS):
+            raise ValueError(f"advise: {path}: {one['id']} has no rate; expected one of {', '.join(PRECISIONS)} in TFLOPS.")
+        shares = {k: one[k] for k in ("matrix_efficiency", "stream_efficiency") if k in one}
+        made.append(
+            dict(id=str(one["id"]), name=str(one.get("name", one["id"])), vendor="", kind=str(one.get("kind", "gpu")),
+                 aliases=[], per_node=one.get("per_node", 8), use="", figures=figures, **shares)
+        )
+    return made
+
+
+# -- prices --------------------------------------------------------------------------------------------
+def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float], str]:
+    """({device id: price of a device hour}, currency) of the user's list.
+
+    CSV with the columns device, price_hour and perhaps currency; or TOML with currency = "CNY" and a table [prices].
+    Raises ValueError for an unknown device, a price that is no number of 0 or more, a device twice, or an empty list.
+    """
+    rows, currency = (_toml_prices if path.lower().endswith(".toml") else _csv_prices)(path)
+    extra = {d["id"]: d["id"] for d in more}
+    prices: Dict[str, float] = {}
+    for word, text in rows:
+        ident = extra.get(word) or find_device(word)["id"]
+        try:
+            price = float(text)
+        except (TypeError, ValueError):
+            price = math.nan
+        if isinstance(text, bool) or not (math.isfinite(price) and price >= 0):
+            raise ValueError(f"advise: {path}: the price of {word} must be a number of 0 or more, got {text!r}.")
+        if ident in prices:
+            raise ValueError(f"advise: {path}: {word} has two prices. Hint: keep one line for each device.")
+        prices[ident] = price
+    if not prices:
+        raise ValueError(f"advise: {path} holds no price. Hint: a line device,price_hour such as t4,1.5")
+    return prices, currency
+
+
+def _csv_prices(path: str):
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        try:
+            rows = list(csv.DictReader(line for line in file if line.strip() and not line.startswith("#")))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"advise: {path} is no CSV ({error}).") from None
+    if rows and not {"device", "price_hour"} <= set(rows[0]):
+        raise ValueError(f"advise: {path} lacks a column; expected device,price_hour[,currency].")
+    currencies = {(r.get("currency") or "").strip() for r in rows} - {""}
+    if len(currencies) > 1:
+        raise ValueError(f"advise: {path} mixes currencies, got {', '.join(sorted(currencies))}; expected one.")
+    return [((r["device"] or "").strip(), r["price_hour"]) for r in rows], next(iter(currencies), "")
+
+
+def _toml_prices(path: str):
+    try:
+        import tomllib
+    except ImportError:
+        raise ValueError("advise: TOML needs Python 3.11 or later. Hint: give the prices as CSV.") from None
+    try:
+        read = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"advise: {path} is no TOML ({error}).") from None
+    table = read.get("prices", {})
+    if not isinstance(table, dict):
+        raise ValueError(f"advise: {path}: expected a table [prices].")
+    return list(table.items()), str(read.get("currency", ""))
+
+
+# -- validation ----------------------------------------------------------------------------------------
+def faults(catalogue: Optional[dict] = None) -> List[str]:
+    """What is wrong with the catalogue; empty when nothing is."""
+    c = catalogue or _file("devices.json")
+    found, seen = [], {}
+    for d in c["devices"]:
+        where = d.get("id", "?")
+        for name in (d.get("id"), *d.get("aliases", ())):
+            if name in seen:
+                found.append(f"{where}: the name {name} is also {seen[name]}'s")
+            seen[name] = where
+        if d.get("kind") not in ("gpu", "npu", "edge", "cpu"):
+            found.append(f"{where}: kind {d.get('kind')!r}")
+        for figure, values in d.get("figures", {}).items():
+            if figure not in c["units"]:
+                found.append(f"{where}: {figure} has no unit")
+            pairs = [(v.get("value"), v.get("source"), v.get("note")) for v in values]
+            if len(set(pairs)) != len(pairs):
+                found.append(f"{where}: {figure} holds a figure twice")
+            for v in values:
+                if not (isinstance(v.get("value"), (int, float)) and math.isfinite(v["value"]) and v["value"] > 0):
+                    found.append(f"{where}: {figure} is {v.get('value')!r}")
+                if v.get("source") not in c["sources"]:
+                    found.append(f"{where}: {figure} has no source")
+                if not _is_date(v.get("date")):
+                    found.append(f"{where}: {figure} has no date")
+        have = set(d.get("figures", {}))
+        if not d.get("incomplete") and not ({"memory", "bandwidth", "watts", "host_link"} <= have and have & set(PRECISIONS)):
+            found.append(f"{where}: lacks figures, has {sorted(have)}")
+    for name, s in c["sources"].items():
+        if s.get("kind") not in ("vendor", "secondary", "article", "recalled") or not _is_date(s.get("read")):
+            found.append(f"source {name}: kind {s.get('kind')!r}, read {s.get('read')!r}")
+        if s.get("kind") in ("vendor", "secondary") and not str(s.get("address", "")).startswith("https://"):
+            found.append(f"source {name}: no address")
+    return found
+
+
+def _is_date(text) -> bool:
+    import datetime
+
+    try:
+        return bool(datetime.date.fromisoformat(text))
+    except (TypeError, ValueError):
+        return False
+
+
+def is_model_file(word: str) -> bool:
+    return os.path.sep in word or Path(word).suffix in (".py", ".json", ".pdmodel", ".onnx", ".yuloh") or ".py:" in word

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A question put to the adviser: a network, a job, devices and goals, all checked before anything is reckoned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+from .. import _core
+from . import catalogue
+
+# Samples of one optimizer step where none are given, by class of size.
+DEFAULT_BATCH = (64, 32, 64, 512)
+
+
+@dataclass
+class Question:
+    """network, job: fields of the core (src/advise/network.h, job.h). devices: entries of the catalogue.
+    count: devices to lay the job out on. goals: samples, hours, rate, p99 (s), max_batch. prices: {id: an hour}.
+    """
+
+    network: Dict[str, object]
+    title: str = ""
+    unit: str = "sample"
+    source: str = "user"  # user, preset, plan
+    source_text: str = ""
+    job: Dict[str, object] = field(default_factory=dict)
+    devices: List[dict] = field(default_factory=list)
+    focus: Optional[str] = None
+    count: Optional[int] = None
+    network_word: str = "infiniband-200"
+    goals: Dict[str, float] = field(default_factory=dict)
+    prices: Dict[str, float] = field(default_factory=dict)
+    currency: str = ""
+    most: int = 128
+    remarks: List[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        completed = _core.advise_network(_floats(self.network))
+        self.network = completed["network"]
+        self.remarks = list(self.remarks) + completed["remarks"]
+        self.size_class = completed["class"]
+        self.forward_flops = completed["forward_flops"]
+        self.given_batch = "batch" in self.job
+        self.given_micro = "micro" in self.job
+        self.given_split = any(k in self.job for k in ("dp", "mp", "pp", "sharding", "stage"))
+        training = self.job.get("training", True)
+        self.job.setdefault("batch", DEFAULT_BATCH[self.size_class] if training else 1)
+        if training and not self.given_micro and not self.given_split and self.size_class >= 2:
+            self.job["micro"] = 1
+        self.job = _floats(self.job)
+        if not self.devices:
+            self.devices = [d for d in catalogue.devices() if not d.get("incomplete")]
+        self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
+        for name, value in self.goals.items():
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise ValueError(f"advise: {name} must be a number above 0, got {value}. Hint: check --{name}.")
+        if self.count is not None and not 1 <= self.count <= 1 << 17:
+            raise ValueError(f"advise: --count must be 1 to {1 << 17}, got {self.count}.")
+
+    @property
+    def training(self) -> bool:
+        return bool(self.job.get("training", True))
+
+    def core_device(self, entry: dict) -> dict:
+        return catalogue.core_device(entry, self.prices.get(entry["id"]))
+
+    def search(self, entry: dict, count: float, keep: int = 1) -> List[dict]:
+        """The fastest layouts of the job on `count` of a device; [] where none fits."""
+        freedom = {
+            "recompute": self.job.get("recompute", "none") == "none",
+            "stage": "stage" not in self.job,
+            "micro": not self.given_micro,
+        }
+        job = {k: v for k, v in self.job.items() if k not in ("dp", "mp", "pp", "sharding")}
+        if not self.given_micro:
+            job.pop("micro", None)
+        return _core.advise_search(self.network, job, self.core_device(entry), self.fabric, float(count), freedom, keep)
+
+
+def _floats(d: Dict[str, object]) -> Dict[str, object]:
+    return {k: float(v) if isinstance(v, int) and not isinstance(v, bool) else v for k, v in d.items()}
+
+
+def from_preset(word: str) -> Tuple[dict, str, str, str]:
+    """(network, title, unit, source) of a preset."""
+    ident, preset = catalogue.find_preset(word)
+    network = {k: v for k, v in preset.items() if k not in ("title", "unit", "source")}
+    network["name"] = ident
+    return network, preset["title"], preset["unit"], preset["source"]

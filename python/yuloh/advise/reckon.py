@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer to a question: one dict of figures that text, JSON and pages show. Every figure's origin stands beside it:
+"computed" here, the catalogue's ("catalogue", "article", "recalled"), "measured" or "user" for the device's."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional
+
+from .. import _core
+from . import catalogue
+from .fleet import launch_command, strategy_snippet
+from .question import Question
+
+# A group of devices is recommended where talking leaves at least this share of the peak.
+LEAST_SHARE = 0.12
+RECOMMENDED = 12
+
+
+def answer(q: Question) -> Dict[str, object]:
+    """All that is asked. Raises ValueError for what cannot be."""
+    devices = [_row(q, d) for d in q.devices]
+    recommended = recommend(q)
+    focus = _focus(q, devices, recommended)
+    count = q.count or (recommended_count(recommended, focus["id"]) or 8)
+    found = {
+        "schema": 1,
+        "model": {"title": q.title, "source": q.source, "source_text": q.source_text, "unit": q.unit, **q.network},
+        "class": q.size_class,
+        "forward_flops": q.forward_flops,
+        "remarks": q.remarks,
+        "job": {**_job_defaults(), **q.job},
+        "network": {"name": q.fabric_name, **q.fabric},
+        "devices": devices,
+        "recommended": recommended,
+        "focus": focus["id"],
+        "changes": _changes(q, focus, False),
+        "together": _changes(q, focus, True),
+        "layouts": _layouts(q, focus, count),
+        "goals": q.goals,
+        "currency": q.currency,
+    }
+    if q.training and q.goals.get("samples"):
+        found["training"] = train(q)
+    if not q.training and q.goals.get("rate"):
+        found["serving"] = serve(q)
+    found["matrix"] = matrix(q)
+    found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
+    return found
+
+
+def _job_defaults() -> dict:
+    return {"training": True, "precision": "bf16", "optimizer": "adamw", "recompute": "none", "offload": "none"}
+
+
+def _entry(q: Question, ident: str) -> dict:
+    return next((d for d in q.devices if d["id"] == ident), None) or catalogue.find_device(ident)
+
+
+def _layout(q: Question, entry: dict) -> dict:
+    return _core.advise_layout(q.network, q.job, q.core_device(entry), q.fabric)
+
+
+def _row(q: Question, entry: dict) -> dict:
+    """One device and the job as it was asked for."""
+    made = _layout(q, entry)
+    figures = entry["figures"]
+    used = made["precision_used"]
+    return {
+        "id": entry["id"],
+        "name": entry["name"],
+        "kind": entry["kind"],
+        "memory_bytes": figures["memory"][0]["value"] * catalogue.SCALE["memory"],
+        "origins": {f: catalogue.origin(entry, f) for f in ("memory", "bandwidth", used) if f in figures},
+        "differing": [f for f, _ in catalogue.differing(entry)],
+        "price": q.prices.get(entry["id"]),
+        **made,
+    }
+
+
+def recommend(q: Question) -> List[dict]:
+    """The least machine of every kind of device that does the job: count, layout, why. Least first."""
+    top = 1 if not q.training and q.size_class < 2 else 8 if q.size_class < 3 else min(q.most, 1024)
+    found = []
+    for entry in q.devices:
+        count = 1
+        while count <= top:
+            # What does not fit one device needs a link between them; a CPU would take years over it.
+            if count > 1 and (entry["kind"] in ("edge", "cpu") or "link" not in entry["figures"]):
+                break
+            if entry["kind"] == "cpu" and q.training and q.size_class >= 2:
+                break
+            layouts = q.search(entry, count) if q.training else _serving_layout(q, entry, count)
+            good = [x for x in layouts if count == 1 or x["share_of_peak"] >= LEAST_SHARE]
+            if good:
+                watts = catalogue.core_device(entry).get("watts", 0.0)
+                price = q.prices.get(entry["id"])
+                found.append(
+                    {
+                        "id": entry["id"],
+                        "name": entry["name"],
+                        "kind": entry["kind"],
+                        "count": count,
+                        "watts": watts * count,
+                        "price": None if price is None else price * count,
+                        "layout": good[0],
+                    }
+                )
+                break
+            count *= 2
+    # The user's prices decide where they are all known; else power, which goes with price and is known.
+    priced = bool(found) and all(r["price"] is not None for r in found)
+    found.sort(key=lambda r: (r["price"] if priced else r["watts"] or 1e9, -r["layout"]["share_of_peak"]))
+    edge = [r for r in found if r["kind"] == "edge"]
+    return (edge if q.size_class == 0 else []) + [r for r in found if r["kind"] != "edge"][:RECOMMENDED]
+
+
+def _serving_layout(q: Question, entry: dict, count: int) -> List[dict]:
+    if count > 1 and q.network["kind"] == "totals":
+        return []
+    if count > 1 and (q.network["heads"] % count or count > entry["per_node"]):
+        return []
+    job = {**q.job, "mp": float(count), "dp": 1.0, "pp": 1.0, "sharding": 1.0}
+    made = _core.advise_layout(q.network, job, q.core_device(entry), q.fabric)
+    return [made] if made["verdict"] in ("yes", "tight") else []
+
+
+def recommended_count(recommended: List[dict], ident: str) -> Optional[int]:
+    return next((r["count"] for r in recommended if r["id"] == ident), None)
+
+
+def _focus(q: Question, rows: List[dict], recommended: List[dict]) -> dict:
+    if q.focus:
+        return next(r for r in rows if r["id"] == q.focus)
+    ids = [r["id"] for r in recommended if r["kind"] == "gpu"] + [r["id"] for r in recommended] + ["a100-80"]
+    if q.size_class >= 2 and "a100-80" in ids[:-1]:
+        ids.insert(0, "a100-80")
+    return next((r for i in ids for r in rows if r["id"] == i), rows[0])
+
+
+def _changes(q: Question, focus: dict, together: bool) -> List[dict]:
+    return _core.advise_changes(q.network, q.job, q.core_device(_entry(q, focus["id"])), q.fabric, together)
+
+
+def _layouts(q: Question, focus: dict, count: int) -> dict:
+    entry = _entry(q, focus["id"])
+    found = q.search(entry, count, 6) if q.training else _serving_layout(q, entry, count)
+    made = {"device": focus["id"], "count": count, "found": found}
+    if found and q.training:
+        made["strategy"] = strategy_snippet(found[0]["job"], found[0]["passes"], found[0]["micro_batch"])
+        made["launch"] = launch_command(count, entry["per_node"])
+    return made
+
+
+def train(q: Question) -> dict:
+    """Every device and power of two of it: hours, energy, cost; the best; what lies on the Pareto front."""
+    rows = _core.advise_train(
+        q.network,
+        _searchable(q),
+        [q.core_device(d) for d in q.devices],
+        q.fabric,
+        float(q.goals["samples"]),
+        float(q.goals.get("hours", 0)),
+        float(q.most),
+    )
+    for r in rows:
+        entry = q.devices[r["device"]]
+        r["id"], r["name"], r["count"] = entry["id"], entry["name"], int(r["count"])
+    by = "cost" if any(r["cost"] is not None for r in rows) else "kilowatt_hours"
+    ranked = sorted((r for r in rows if r["in_time"] and r[by]), key=lambda r: r[by])
+    front, least = [], float("inf")
+    for r in sorted((r for r in rows if r[by]), key=lambda r: (r["hours"][1], r[by])):
+        if r[by] < least:
+            front.append((r["id"], r["count"]))
+            least = r[by]
+    for r in rows:
+        r["pareto"] = (r["id"], r["count"]) in front
+    return {"by": by, "rows": rows, "best": ranked[:8], "any_fits": bool(rows)}
+
+
+def _searchable(q: Question) -> dict:
+    drop = ("dp", "mp", "pp", "sharding") + (() if q.given_micro else ("micro",))
+    return {k: v for k, v in q.job.items() if k not in drop}
+
+
+def serve(q: Question) -> dict:
+    """Every device: how many serve the rate within the latency, at what cost."""
+    rows = _core.advise_serve(
+        q.network,
+        _searchable(q),
+        [q.core_device(d) for d in q.devices],
+        q.fabric,
+        float(q.goals["rate"]),
+        float(q.goals.get("p99", 1.0)),
+        float(q.goals.get("max_batch", 64)),
+    )
+    for r in rows:
+        entry = q.devices[r["device"]]
+        r["id"], r["name"], r["kind"] = entry["id"], entry["name"], entry["kind"]
+        r["watts"] = catalogue.core_device(entry).get("watts", 0.0) * r["group"] * r["copies"]
+        r["cost_year"] = None if r["cost_hour"] is None else r["cost_hour"] * 24 * 365
+    by = "cost_hour" if any(r["cost_hour"] is not None for r in rows) else "watts"
+    best = sorted((r for r in rows if r["possible"] and r[by]), key=lambda r: r[by])
+    return {"by": by, "rows": rows, "best": best[:8]}
+
+
+def matrix(q: Question) -> List[dict]:
+    """The decision matrix: a row for each device, with every source's figure, and the cost index by the user's prices
+    (the cheapest is 1)."""
+    known = [p for p in q.prices.values() if p > 0]
+    rows = []
+    for d in q.devices:
+        f = d["figures"]
+        price = q.prices.get(d["id"])
+        rows.append(
+            {
+                "id": d["id"],
+                "name": d["name"],
+                "use": d["use"],
+                "note": d.get("note", ""),
+                **{k: f.get(k, []) for k in ("memory", "bandwidth", "fp16", "bf16", "int8", "link", "watts")},
+                "cost_index": None if price is None or not known else price / min(known),
+            }
+        )
+    return rows
+
+
+def scenario_rows(prices: Optional[Dict[str, float]] = None) -> List[dict]:
+    """The article's scenarios, reckoned: every candidate with its verdict, layout and time; the first that is best."""
+    from .question import from_preset
+
+    made = []
+    for s in catalogue.scenarios():
+        network, title, unit, source = from_preset(s["model"])
+        rows = []
+        for ident, count in s["candidates"]:
+            entry = catalogue.find_device(ident)
+            goals = {"samples": s["samples"]} if s["training"] else {"rate": s["rate"], "p99": s["p99_ms"] / 1e3}
+            job = {"training": s["training"], "precision": s["precision"], "batch": s["batch"]}
+            q = Question(network, title, unit, "preset", source, job, [entry], ident, count, s["network"], goals, prices or {})
+            rows.append(_scenario_candidate(q, entry, count, s))
+        good = [r for r in rows if r["fits"]]
+        best = min(good, key=lambda r: r["rank"], default=None)
+        made.append({**{k: s[k] for k in ("id", "title", "work", "article", "network")}, "model": title, "rows": rows,
+                     "best": best and best["id"], "best_count": best and best["count"]})
+    return made
+
+
+def _scenario_candidate(q: Question, entry: dict, count: int, s: dict) -> dict:
+    row = {"id": entry["id"], "name": entry["name"], "count": count, "fits": False, "rank": float("inf"), "article": entry["id"] in s["article"]}
+    watts, price = catalogue.core_device(entry).get("watts", 0.0), q.prices.get(entry["id"])
+    if s["training"]:
+        found = q.search(entry, count)
+        if found:
+            hours = found[0]["seconds"][1] * s["samples"] / s["batch"] / 3600
+            row.update(fits=True, hours=hours, layout=found[0], kilowatt_hours=hours * watts * count / 1e3)
+            row["cost"] = None if price is None else hours * price * count
+            row["rank"] = row["cost"] if price is not None else row["kilowatt_hours"]
+    else:
+        (r,) = serve(q)["rows"]
+        if r["possible"]:
+            row.update(fits=True, p99=r["p99"], copies=r["copies"] * r["group"], busy=r["busy"], watts=watts * r["copies"])
+            row["rank"] = row["watts"] if price is None else price * r["copies"]
+    return row

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every sentence of the advice, in English and Chinese, and the formatting of figures."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional
+
+from ..report.text import duration, money, three
+
+WORDS = {
+    "title": ("What it needs, on what, for how much", "需要什么、用什么、花多少"),
+    "answer": ("In short", "结论"),
+    "class": ("Class", "类别"),
+    "class0": ("small (below 1e8 parameters): one cheap card", "小型（1 亿参数以下）：一张便宜的卡即可"),
+    "class1": ("medium (1e8 to 1e9 parameters): one good card", "中型（1 亿至 10 亿参数）：一张较好的卡"),
+    "class2": ("large (1e9 to 1e10 parameters): training does not fit one common card",
+               "大型（10 亿至 100 亿参数）：训练一张普通卡放不下"),
+    "class3": ("very large (1e10 parameters and more): hundreds of GB, a cluster", "超大型（100 亿参数以上）：数百 GB，需要集群"),
+    "memory_of": ("Memory of {what} on {device}", "{device} 上{what}所需内存"),
+    "training": ("training", "训练"),
+    "inference": ("inference", "推理"),
+    "item": ("item", "项目"),
+    "weights": ("weights", "权重"),
+    "gradients": ("gradients", "梯度"),
+    "optimizer": ("optimizer", "优化器"),
+    "activations": ("activations", "激活"),
+    "logits": ("logits and loss", "输出与损失"),
+    "cache": ("key-value cache", "KV 缓存"),
+    "workspace": ("workspace", "工作区"),
+    "communication": ("communication", "通信缓冲"),
+    "runtime": ("runtime", "运行时"),
+    "fragmentation": ("fragmentation", "碎片"),
+    "total": ("total", "合计"),
+    "point": ("estimate", "估计"),
+    "from_to": ("from - to", "区间"),
+    "devices": ("Which devices hold it", "哪些设备放得下"),
+    "device": ("device", "设备"),
+    "has": ("has", "容量"),
+    "needs": ("needs", "需要"),
+    "fits": ("fits", "能否放下"),
+    "yes": ("yes", "能"),
+    "tight": ("tight", "勉强"),
+    "unlikely": ("unlikely", "很难"),
+    "no": ("no", "不能"),
+    "largest": ("largest batch", "最大批"),
+    "step": ("step", "单步"),
+    "batch_time": ("a batch", "每批"),
+    "share": ("of peak", "峰值占比"),
+    "recommended": ("Recommended: the least of each kind that does it", "推荐：每种设备中够用的最小配置"),
+    "count": ("number", "数量"),
+    "why": ("why", "理由"),
+    "layout": ("layout", "切分"),
+    "changes": ("What to change on {device}", "{device} 上可以改什么"),
+    "change": ("change", "改动"),
+    "saves": ("saves", "节省"),
+    "time": ("time", "时间"),
+    "together": ("Together these make it fit {device}", "合用以下改动即可放进 {device}"),
+    "together_none": ("No change on one {device} makes it fit; more devices do.", "单个 {device} 上没有改动能放下；需要更多设备。"),
+    "layouts": ("Layouts over {count} x {device}", "{count} × {device} 的切分方案"),
+    "layouts_none": ("No layout over {count} x {device} fits.", "{count} × {device} 没有放得下的切分。"),
+    "bubble": ("bubble", "气泡"),
+    "talk": ("communication", "通信"),
+    "strategy": ("Strategy for fleet", "fleet 配置"),
+    "launch": ("Launch (on every server)", "启动命令（每台服务器）"),
+    "train_choice": ("Cheapest that trains {samples} in time", "按时训练 {samples} 的最省方案"),
+    "serve_choice": ("Cheapest that serves {rate} requests/s, 99 of 100 within {limit}", "每秒 {rate} 个请求、P99 不超过 {limit} 的最省方案"),
+    "hours": ("hours", "小时"),
+    "energy": ("energy", "能耗"),
+    "cost": ("cost", "费用"),
+    "by_energy": ("No prices were given: ranked by energy. Give your own with --prices.", "未给出价格：按能耗排序。请用 --prices 给出您的价格。"),
+    "none_in_time": ("None of them is in time; the fastest:", "没有方案能按时完成；最快的是："),
+    "none_fits": ("None of these devices can do it.", "这些设备都无法完成。"),
+    "copies": ("copies", "副本"),
+    "busy": ("busy", "占用率"),
+    "p99": ("99 of 100", "P99"),
+    "most_rate": ("at most/s", "上限/秒"),
+    "cost_hour": ("cost an hour", "每小时费用"),
+    "cost_year": ("cost a year", "每年费用"),
+    "per_money": ("requests per {currency}", "每 {currency} 请求数"),
+    "matrix": ("Decision matrix", "决策矩阵"),
+    "memory": ("memory", "显存"),
+    "bandwidth": ("bandwidth", "带宽"),
+    "link": ("link", "互联"),
+    "watts": ("watts", "功耗"),
+    "use": ("use", "用途"),
+    "cost_index": ("cost index", "成本指数"),
+    "scenarios": ("Recommendations by scenario", "按场景推荐"),
+    "scenario": ("scenario", "场景"),
+    "work": ("work", "任务"),
+    "best": ("recommended", "推荐"),
+    "article": ("the article says", "文章推荐"),
+    "assumed": ("shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine",
+                "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测"),
+    "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
+                "来源：内存与时间为计算值；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u)。"),
+    "remarks": ("Remarks", "说明"),
+    "whatif": ("What if", "假如"),
+    "pareto": ("Cost against time", "费用与时间"),
+    "bars": ("Memory by device", "各设备内存"),
+    "yearly": ("Yearly cost", "年度费用"),
+    "accumulate": ("accumulate gradients over {0} smaller batches", "梯度累积，分 {0} 小批"),
+    "batch": ("batch {0}", "批大小 {0}"),
+    "precision": ("compute in {0}", "改用 {0}"),
+    "flash": ("attention that keeps no scores", "使用不保存分数的注意力"),
+    "recompute_selective": ("recompute attention scores", "重算注意力分数"),
+    "recompute_full": ("recompute every layer", "重算全部层"),
+    "recompute_some": ("recompute {0} of {1} layers", "重算 {1} 层中的 {0} 层"),
+    "offload_optimizer": ("optimizer states on the host", "优化器状态放到主机"),
+    "offload_all": ("weights, gradients and states on the host", "权重、梯度与状态放到主机"),
+    "optimizer_to": ("optimizer {0}", "改用优化器 {0}"),
+    "sharding": ("shard stage {0} over {1} devices", "{1} 卡分片，第 {0} 阶段"),
+    "tensor": ("split tensors over {0} devices", "张量并行 {0} 卡"),
+    "pipeline": ("pipeline over {0} devices", "流水线并行 {0} 卡"),
+    "why_one": ("one holds it with {0} to spare", "单卡即可，余 {0}"),
+    "why_one_tight": ("one just holds it", "单卡勉强放下"),
+    "why_many": ("{0} are the fewest that hold it; {1} of the time goes to communication", "至少 {0} 卡才放得下；{1} 的时间用于通信"),
+    "stage_words": ("stage", "阶段"),
+    "micro": ("micro-batch", "微批"),
+    "recompute": ("recompute", "重算"),
+    "day": ("days", "天"),
+    "arith": ("50 runs a day x 0.34 h x 365 = 6,205 h", "每天 50 次 × 0.34 小时 × 365 = 6,205 小时"),
+    "differs": ("article", "文章"),
+    "headline_fit": ("{model}, {what}: {need}. {n} of {m} devices hold it{fastest}.", "{model}，{what}：{need}。{m} 种设备中 {n} 种放得下{fastest}。"),
+    "headline_least": ("; the least of them is {name}", "；其中最小的是 {name}"),
+    "headline_many": ("{model}, {what}: {need} on one device. No single common card holds it: {count} x {name} do.",
+                      "{model}，{what}：单设备需要 {need}。普通单卡放不下：{count} × {name} 可以。"),
+    "headline_none": ("{model}, {what}: {need} on one device. None of the devices asked about can do it.",
+                      "{model}，{what}：单设备需要 {need}。所询设备均无法完成。"),
+}
+
+
+def word(key: str, language: str = "en", *args, **named) -> str:
+    """The sentence `key`; a key without translation stands for itself."""
+    pair = WORDS.get(key)
+    text = key if pair is None else pair[1 if language == "zh" else 0]
+    return text.format(*args, **named) if args or named else text
+
+
+def gib(value: float) -> str:
+    return f"{three(value / 2**30)} GiB" if value >= 2**20 * 100 else f"{three(value / 2**20)} MiB"
+
+
+def span(interval) -> str:
+    low, _, high = interval
+    return gib(low) if high - low < 1 else f"{gib(low)[:-4]} - {gib(high)}" if gib(low)[-4:] == gib(high)[-4:] else f"{gib(low)} - {gib(high)}"
+
+
+def hours(value: float, language: str = "en") -> str:
+    if value < 1:
+        return duration(value * 3600)
+    if value < 72:
+        return f"{three(value)} h"
+    return f"{three(value / 24)} {word('day', language)}"
+
+
+def number(value: float) -> str:
+    """7e9 -> "7.00e9", 25557032 -> "25.6e6"; small whole numbers as they are."""
+    for scale, end in ((1e12, "e12"), (1e9, "e9"), (1e6, "e6")):
+        if value >= scale:
+            return f"{three(value / scale)}{end}"
+    return f"{value:,.0f}"
+
+
+def layout(job: Dict[str, object], language: str = "en") -> str:
+    """"dp 8, mp 4, pp 2, stage 1 over 8, micro-batch 2, recompute full" of a layout's job."""
+    parts = [f"{k} {job[k]:.0f}" for k in ("dp", "mp", "pp") if job[k] > 1]
+    if job["sharding"] > 1:
+        parts.append(f"{word('stage_words', language)} {job['stage']:.0f} / {job['sharding']:.0f}")
+    if job["micro"]:
+        parts.append(f"{word('micro', language)} {job['micro']:.0f}")
+    if job["recompute"] != "none":
+        parts.append(f"{word('recompute', language)} {job['recompute']}")
+    if job["offload"] != "none":
+        parts.append(f"offload {job['offload']}")
+    return ", ".join(parts) or "1"
+
+
+def change(c: Dict[str, object], language: str = "en") -> str:
+    what, detail = str(c["what"]), str(c["detail"])
+    if what == "recompute":
+        if "/" in detail:
+            return word("recompute_some", language, *detail.split("/"))
+        return word(f"recompute_{detail}", language)
+    if what == "offload":
+        return word(f"offload_{detail}", language)
+    if what == "optimizer":
+        return word("optimizer_to", language, detail)
+    return word(what, language, *detail.split("/"))
+
+
+def talk_share(layout_: Dict[str, object]) -> float:
+    """Share of the step that goes to communication."""
+    talk = sum(s for what, s in layout_["time"] if what in ("tensor", "pipeline", "data", "offload"))
+    return talk / layout_["seconds"][1]
+
+
+def factor(value: float) -> str:
+    return f"{(value - 1) * 100:+.0f} %"
+
+
+def cost(value: Optional[float], currency: str) -> str:
+    return "–" if value is None else money(float(three(value).replace(",", "")) if value >= 100 else value, currency)

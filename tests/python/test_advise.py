@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice: catalogue, arithmetic against the literature, choice, errors, pages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from yuloh import _core
+from yuloh.advise import Question, answer, catalogue
+from yuloh.advise.question import from_preset
+
+A100 = catalogue.core_device(catalogue.find_device("a100-80"))
+
+
+def run(*words, ok=0):
+    done = subprocess.run([sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == ok, done.stdout + done.stderr
+    return done
+
+
+def ask(preset, **options):
+    network, title, unit, source = from_preset(preset)
+    return answer(Question(network, title, unit, "preset", source, **options))
+
+
+# -- catalogue -----------------------------------------------------------------------------------------
+def test_catalogue_is_whole():
+    assert catalogue.faults() == []
+    assert len(catalogue.devices()) >= 30
+
+
+def test_faults_are_found():
+    broken = json.loads(json.dumps(catalogue._file("devices.json")))
+    broken["devices"][0]["figures"]["memory"][0]["source"] = "hearsay"
+    broken["devices"][1]["figures"]["fp16"][0]["date"] = "lately"
+    broken["devices"][2]["aliases"] = ["t4"]
+    broken["devices"][3]["figures"]["memory"].append(dict(broken["devices"][3]["figures"]["memory"][0]))
+    broken["devices"][4]["figures"]["watts"][0]["value"] = -1
+    said = "\n".join(catalogue.faults(broken))
+    for words in ("has no source", "has no date", "is also t4's", "holds a figure twice", "watts is -1"):
+        assert words in said, said
+
+
+def test_where_article_and_vendor_differ_both_stand():
+    h100 = catalogue.find_device("h100")
+    assert {v["value"] for v in h100["figures"]["fp16"]} == {989, 756}
+    assert "article 756" in run("--list", "matrix").stdout
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------
+def test_zero_paper_bytes_per_parameter():
+    """ZeRO (arXiv:1910.02054, figure 1): 7.5e9 parameters over 64: 120, 31.4, 16.6 and 1.9 GB."""
+    network = _core.advise_network({"params": 7.5e9})["network"]
+    for stage, gigabytes in ((0, 120), (1, 31.4), (2, 16.6), (3, 1.9)):
+        split = {"dp": 64.0} if stage == 0 else {"sharding": 64.0, "stage": float(stage)}
+        made = _core.advise_layout(network, {"batch": 64.0, **split}, A100, {})
+        items = {i[0]: i[2] for i in made["memory"]}
+        held = items["weights"] + items["gradients"] + items["optimizer"]
+        # Stage 3 also holds the gathered layers, which the paper's figure leaves out.
+        extra = 2 * 7.5e9 / network["layers"] * 2 if stage == 3 else 0
+        assert (held - extra) / 1e9 == pytest.approx(gigabytes, rel=0.02)
+
+
+def test_korthikanti_activations():
+    """arXiv:2205.05198, table 2: s b h (34 + 5 a s / h) bytes a layer; with t-way tensor parallel and sequence parallel all
+    of it over t."""
+    s, b, h, a = 2048.0, 4.0, 6144.0, 64.0
+    network = _core.advise_network({"layers": 48.0, "hidden": h, "heads": a, "seq": s, "vocab": 51200.0})["network"]
+
+    def layer(**job):
+        made = _core.advise_layout(network, {"batch": b, "flash": False, **job}, A100, {})
+        return next(i[2] for i in made["memory"] if i[0] == "activations") / 48
+
+    assert layer() == pytest.approx(s * b * h * (34 + 5 * a * s / h), rel=1e-6)
+    assert layer(mp=8.0) == pytest.approx(s * b * h * (10 + 24 / 8 + 5 * a * s / (h * 8)), rel=1e-6)
+    assert layer(mp=8.0, sequence_parallel=True, recompute="selective") == pytest.approx(s * b * h * 34 / 8, rel=1e-6)
+    assert layer(recompute="full") == pytest.approx(2 * s * b * h, rel=1e-6)
+
+
+def test_megatron_flops():
+    """arXiv:2104.04473, section 5.1: 72 B s L h^2 (1 + s/6h + V/12Lh) without recompute."""
+    s, h, L, V = 2048.0, 12288.0, 96.0, 51200.0
+    made = _core.advise_network({"layers": L, "hidden": h, "heads": 96.0, "seq": s, "vocab": V})
+    assert 3 * made["forward_flops"] == pytest.approx(72 * s * L * h * h * (1 + s / (6 * h) + V / (12 * L * h)), rel=2e-3)
+
+
+# -- the article's classes -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "preset,size_class,cards",
+    [
+        ("resnet50", 0, {"t4", "rtx3060", "rtx3070", "jetson-orin-nano-8"}),
+        ("bert-large", 1, {"a10", "a4000", "a5000", "v100"}),
+        ("ernie-base", 1, {"a10", "a4000", "a5000", "v100"}),
+        ("vit-l", 1, {"a10", "a4000", "a5000", "v100"}),
+        ("llama-7b", 2, {"a100-40", "a100-80", "h100"}),
+        ("gpt3-175b", 3, {"a100-40", "a100-80", "h100"}),
+    ],
+)
+def test_article_rows(preset, size_class, cards):
+    found = ask(preset)
+    assert found["class"] == size_class
+    ours = {r["id"]: r for r in found["recommended"]}
+    assert cards <= set(ours), set(ours)
+    if size_class == 2:  # does not fit one card of 80 GB
+        assert {r["id"]: r["verdict"] for r in found["devices"]}["a100-80"] == "no"
+    if size_class == 3:  # the article's cluster: 16 servers of 8
+        assert all(ours[c]["count"] <= 128 for c in cards)
+        assert sum(i[2] for i in found["devices"][0]["memory"]) > 200e9
+
+
+# -- errors --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (("--params=-7e9",), "must be above 0"),
+        (("--params", "1e30"), "out of range"),
+        (("--params", "nan"), "must be above 0"),
+        (("--params", "7e9", "--layers", "32", "--hidden", "64"), "do not go with"),
+        (("--layers", "2.5", "--hidden", "64"), "whole number"),
+        (("--layers", "12", "--hidden", "100", "--heads", "7"), "multiple of heads"),
+        (("resnet50", "--device", "t44"), "unknown device"),
+        (("resnet50", "--device", "kunlun-p800"), "cannot be reckoned with"),
+        (("resnet51",), "unknown model"),
+        (("resnet50", "--mp", "2", "--batch", "2"), "tensor parallel"),
+        (("resnet50", "--batch", "0"), "batch must be"),
+        (("resnet50", "--batch", "inf"), "must be a number"),
+        (("llama-7b", "--stage", "4"), "stage must be"),
+        (("llama-7b", "--dp", "3", "--batch", "4"), "multiple of dp"),
+        (("llama-7b", "--count", "0"), "whole number"),
+        (("llama-7b", "--network", "-1"), "impossible network"),
+        (("llama-7b", "--network", "warp"), "unknown network"),
+        (("llama-7b", "--samples", "nan"), "samples must be"),
+        (("llama-7b", "--hours", "3"), "--hours needs"),
+        (("llama-7b", "--rate", "3"), "add --inference"),
+        (("llama-7b", "--precision", "int8"), "int8 serves inference only"),
+        ((), "no model"),
+        (("nothing.onnx",), "nothing.onnx"),
+    ],
+)
+def test_absurd_input_gets_one_sentence(words, said):
+    done = run(*words, ok=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content,said",
+    [
+        ("device,price_hour\n", "holds no price"),
+        ("device,price_hour\nt4,nan\n", "number of 0 or more"),
+        ("device,price_hour\nt4,-1\n", "number of 0 or more"),
+        ("device,price_hour\nt4,1\ntesla-t4,2\n", "two prices"),
+        ("device,price_hour\nzx81,1\n", "unknown device"),
+        ("device,cost\nt4,1\n", "lacks a column"),
+        ("device,price_hour,currency\nt4,1,CNY\na10,1,USD\n", "mixes currencies"),
+    ],
+)
+def test_price_lists(tmp_path, content, said):
+    path = tmp_path / "prices.csv"
+    path.write_text(content)
+    done = run("resnet50", "--prices", str(path), ok=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1
