@@ -9,6 +9,7 @@ import numpy as np
 
 from ...io import Dataset, _runtime, collate
 from ..image import check_backend, pillow
+from ..transforms._base import is_builtin
 
 
 class ImageArrayDataset(Dataset):
@@ -48,7 +49,7 @@ class ImageArrayDataset(Dataset):
     def _transformed(self, image: Any) -> Any:
         if self.transform is None:
             return image
-        if type(self.transform).__module__ == "yuloh.vision.transforms.transforms":
+        if is_builtin(self.transform):
             return self.transform(image)  # a Compose shields the user's functions within
         with _runtime.visible_samples():
             return self.transform(image)
