@@ -111,10 +111,11 @@ void affine(PirNode& n) {  // x * scale / divisor + shift
   const DType t = n.out[0].dtype;
   const PirType same{t, n.out[0].dims};
   x = n.g.cast(x, t);
-  const double scale = n.real("scale"), shift = n.real("shift"), divisor = n.real("divisor");
-  if (scale != 1) x = n.g.op("multiply", {x, n.g.number(scale, t, {})}, {}, same);
-  if (divisor != 1) x = n.g.op("divide", {x, n.g.number(divisor, t, {})}, {}, same);
-  if (shift != 0) x = n.g.op("add", {x, n.g.number(shift, t, {})}, {}, same);
+  const auto step = [&](const char* op, const char* name, double neutral) {
+    if (n.open(name)) x = n.g.op(op, {x, n.g.cast(n.g.op("reshape", {n.sizes(name), n.g.ints({})}, {}, {DType::kInt64, {}}), t)}, {}, same);
+    else if (n.real(name) != neutral) x = n.g.op(op, {x, n.g.number(n.real(name), t, {})}, {}, same);
+  };
+  step("multiply", "scale", 1), step("divide", "divisor", 1), step("add", "shift", 0);
   n.done(x);
 }
 void scale(PirNode& n) {

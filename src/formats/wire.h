@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wire: a protobuf message in memory, walked field by field (ONNX, Paddle ProgramDesc). It copies nothing,
 // allocates nothing and trusts nothing: every length is compared with what is left, and an error tells the
-// byte it stands at.
+// byte it stands at. WireOut: one being written; large data is borrowed, not copied.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -115,6 +116,52 @@ class Wire {
   int depth_;
   uint64_t number_ = 0;
   std::string_view data_;
+};
+
+class WireOut {
+ public:
+  void integer(uint32_t field, int64_t v) { key(field, 0), varint(static_cast<uint64_t>(v)); }
+  void real(uint32_t field, float v) { key(field, 5), raw(&v, 4); }
+  void real64(uint32_t field, double v) { key(field, 1), raw(&v, 8); }
+  void text(uint32_t field, std::string_view s) { key(field, 2), varint(s.size()), raw(s.data(), s.size()); }
+  void borrow(uint32_t field, std::string_view s) {  // the bytes must outlive the message
+    key(field, 2), varint(s.size());
+    parts_.push_back({own_.size(), s}), size_ += s.size();
+  }
+  void message(uint32_t field, const WireOut& m) {
+    key(field, 2), varint(m.size_);
+    const size_t base = own_.size();
+    own_ += m.own_, size_ += m.size_;
+    for (const Part& p : m.parts_) parts_.push_back({base + p.at, p.bytes});
+  }
+  size_t size() const { return size_; }
+  // The whole message, piece by piece; valid as long as this object and what it borrowed.
+  std::vector<std::string_view> pieces() const {
+    std::vector<std::string_view> r;
+    size_t from = 0;
+    for (const Part& p : parts_) {
+      r.push_back(std::string_view(own_).substr(from, p.at - from)), r.push_back(p.bytes);
+      from = p.at;
+    }
+    r.push_back(std::string_view(own_).substr(from));
+    return r;
+  }
+
+ private:
+  struct Part {
+    size_t at;  // in own_
+    std::string_view bytes;
+  };
+  void key(uint32_t field, int type) { varint(uint64_t{field} << 3 | static_cast<uint64_t>(type)); }
+  void varint(uint64_t v) {
+    for (; v >= 128; v >>= 7) put(static_cast<char>(v | 128));
+    put(static_cast<char>(v));
+  }
+  void put(char c) { own_.push_back(c), ++size_; }
+  void raw(const void* p, size_t n) { own_.append(static_cast<const char*>(p), n), size_ += n; }
+  std::string own_;
+  std::vector<Part> parts_;
+  size_t size_ = 0;
 };
 
 }  // namespace yuloh::formats

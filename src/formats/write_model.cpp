@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/write_model.h"
 
+#include "formats/onnx_write.h"
 #include "formats/package.h"
 #include "formats/pir_write.h"
 #include "run/retrace.h"
@@ -23,6 +24,11 @@ const Writer kWriters[] = {
      }},
     {".json", [](const WriteOptions&) { return KeepNamed::Keep(has_pir_rule); },
      [](const TracedProgram& p, const std::string& path, const WriteOptions&, Refusals* dry) { write_pir(p, prefix_of(path), dry); }},
+    {".onnx",
+     [](const WriteOptions& o) {
+       return KeepNamed::Keep([opset = checked_opset(o.opset)](const OpDef& op) { return find_onnx_rule(op, opset) != nullptr; });
+     },
+     write_onnx},
 };
 
 const Writer& writer_of(const std::string& path) {
@@ -35,13 +41,32 @@ const Writer& writer_of(const std::string& path) {
   value_error("write_model: the format is not known by the suffix, got '", path, "'; expected one of ", known, ".");
 }
 
+void choose_results(TracedProgram* p, const WriteOptions& o) {
+  if (!o.results.empty()) {
+    const auto results = p->results;
+    const auto outputs = p->outputs;
+    p->results.clear(), p->outputs.clear();
+    for (int64_t k : o.results) {
+      if (k < 0 || k >= static_cast<int64_t>(results.size()))
+        value_error("write_model: there is no result ", k, "; expected 0 to ", results.size() - 1, ".");
+      p->results.push_back(results[static_cast<size_t>(k)]), p->outputs.push_back(outputs[static_cast<size_t>(k)]);
+    }
+  }
+  if (o.output_names.empty()) return;
+  if (o.output_names.size() != p->outputs.size())
+    value_error("write_model: ", o.output_names.size(), " output names were given; expected ", p->outputs.size(), ".");
+  for (size_t k = 0; k < p->outputs.size(); ++k) p->outputs[k].name = o.output_names[k];
+}
+
 void write(const Program& p, const std::string& path, const WriteOptions& o, Refusals* dry) {
   const Writer& w = writer_of(path);
   RetraceOptions r;
   r.keep = w.keep(o), r.shapes = o.shapes;
   const auto* traced = dynamic_cast<const TracedProgram*>(&p);
-  if (traced && !r.keep && r.shapes.empty()) return w.write(*traced, path, o, dry);
-  w.write(*retrace(p, r), path, o, dry);
+  if (traced && !r.keep && r.shapes.empty() && o.results.empty() && o.output_names.empty()) return w.write(*traced, path, o, dry);
+  const auto made = retrace(p, r);
+  choose_results(made.get(), o);
+  w.write(*made, path, o, dry);
 }
 }  // namespace
 

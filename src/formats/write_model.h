@@ -13,6 +13,8 @@ namespace yuloh::formats {
 struct WriteOptions {
   int opset = 0;               // ONNX: 13 to 22; 0: kOnnxOpset
   int64_t external_data = -1;  // ONNX: tensors of so many bytes go to path.data; -1: only where a file would pass 2 GB
+  std::vector<int64_t> results;            // numbers of those to keep, in this order; empty: all
+  std::vector<std::string> output_names;   // empty: the program's
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes open sizes of inputs by name; -1: stays open
 };
 // A row without a counterpart: how often, where first, why.

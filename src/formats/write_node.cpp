@@ -30,11 +30,14 @@ namespace {
 // The node as a Call on inputs without values: attributes decode as everywhere else.
 Call call_of(const TracedNode& n) { return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs); }
 }  // namespace
-int64_t WriteNode::integer(std::string_view name) const { return call_of(node).integer(name); }
-double WriteNode::real(std::string_view name) const { return call_of(node).real(name); }
+void WriteNode::require_fixed(std::string_view name) const {
+  if (open(name)) cannot(cat("its `", name, "` depends on the sizes of the inputs"));
+}
+int64_t WriteNode::integer(std::string_view name) const { return require_fixed(name), call_of(node).integer(name); }
+double WriteNode::real(std::string_view name) const { return require_fixed(name), call_of(node).real(name); }
 std::string WriteNode::text(std::string_view name) const { return call_of(node).str(name); }
-Ints WriteNode::ints(std::string_view name) const { return call_of(node).ints(name); }
-std::vector<double> WriteNode::reals(std::string_view name) const { return call_of(node).reals(name); }
+Ints WriteNode::ints(std::string_view name) const { return require_fixed(name), call_of(node).ints(name); }
+std::vector<double> WriteNode::reals(std::string_view name) const { return require_fixed(name), call_of(node).reals(name); }
 bool WriteNode::none(std::string_view name) const { return !call_of(node).has(name); }
 bool WriteNode::open(std::string_view name) const {
   const Words w = words(name);
@@ -55,7 +58,9 @@ std::pair<uint32_t, uint32_t> WriteNode::range(std::string_view name) const {
 std::vector<WriteNode::Size> WriteNode::size_list(std::string_view name) const {
   const Words w = words(name);
   const bool is_list = w.spec->kind == ArgKind::kInts;
-  const Ints v = is_list ? ints(name) : Ints{w.spec->kind == ArgKind::kFloat ? static_cast<int64_t>(real(name)) : integer(name)};
+  const Call c = call_of(node);
+  const bool is_real = w.spec->kind == ArgKind::kFloat;
+  const Ints v = is_list ? c.ints(name) : Ints{is_real && !open(name) ? static_cast<int64_t>(c.real(name)) : is_real ? node.attrs[w.at] : c.integer(name)};
   const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
   const uint32_t first = w.at + n - static_cast<uint32_t>(v.size());  // the entries stand last
   std::vector<Size> r;

@@ -23,6 +23,7 @@ class WriteNode {
   const TracedNode& node;
   std::vector<OpenType> out;  // one per output
 
+  // Numbers that depend on open sizes are refused by all but size_list.
   int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   bool flag(std::string_view name) const { return integer(name) != 0; }
@@ -46,6 +47,7 @@ class WriteNode {
     uint32_t at;
   };
   Words words(std::string_view name) const;
+  void require_fixed(std::string_view name) const;
 };
 
 // By node and output. The program is recorded twice on placeholders: what differs between two sizes of an open dim is open.

@@ -197,12 +197,14 @@ formats::WriteOptions write_options(const nb::kwargs& kw) {
     const std::string k = nb::cast<std::string>(key);
     if (k == "opset") o.opset = nb::cast<int>(value);
     else if (k == "external_data") o.external_data = nb::cast<int64_t>(value);
+    else if (k == "results") o.results = nb::cast<std::vector<int64_t>>(value);
+    else if (k == "output_names") o.output_names = nb::cast<std::vector<std::string>>(value);
     else if (k == "shapes")
       for (auto [name, dims] : nb::cast<nb::dict>(value)) {
         std::vector<int64_t>& s = o.shapes[nb::cast<std::string>(name)];
         for (nb::handle d : dims) s.push_back(d.is_none() ? -1 : nb::cast<int64_t>(d));
       }
-    else type_error("write_model: unknown option `", k, "`; expected opset, external_data or shapes.");
+    else type_error("write_model: unknown option `", k, "`; expected opset, external_data, results, output_names or shapes.");
   }
   return o;
 }
@@ -273,7 +275,7 @@ void bind_traced(nb::module_& m) {
   m.def("write_model", [](const Program& p, const std::string& path, nb::kwargs kw) {
     checked([&] { formats::write_model(p, path, write_options(kw)); });
   }, nb::arg("program"), nb::arg("path"), nb::arg("options"),
-     "Writes a program in the format of the path's suffix: .onnx, .json, .pdmodel, .yuloh. Options: opset, external_data, shapes.");
+     "Writes a program in the format of the path's suffix: .onnx, .json, .pdmodel, .yuloh. Options: opset, external_data, results, output_names, shapes.");
   m.def("unwritable", [](const Program& p, const std::string& path, nb::kwargs kw) {
     return checked([&] {
       nb::list r;

@@ -46,6 +46,18 @@ def state_of(static):
             for name, tensor in layer.to_static_state_dict().items()]
 
 
+def function_of(layer, who):
+    """The StaticFunction of a Layer's forward or of a function."""
+    if isinstance(layer, Layer):
+        forward = layer.forward
+        return forward if isinstance(forward, StaticFunction) else StaticFunction(type(layer).forward, None, layer)
+    if isinstance(layer, StaticFunction):
+        return layer
+    if callable(layer):
+        return to_static(layer)
+    raise TypeError(f"{who}: expected a Layer or a function, got {type(layer).__name__}.")
+
+
 def program_of(static, input_spec=None):
     """TracedProgram of a StaticFunction in evaluation mode, for ``input_spec``, its own specs, or its last call."""
     spec = static._input_spec if input_spec is None else input_spec
@@ -112,18 +124,13 @@ def save(layer, path, input_spec=None, **configs):
                          f"{path!r}.")
     methods = {}
     if isinstance(layer, Layer):
-        forward = layer.forward
-        if not isinstance(forward, StaticFunction):
-            forward = StaticFunction(type(layer).forward, None, layer)
         if not configs.get("skip_forward"):
-            methods["forward"] = (forward, input_spec)
+            methods["forward"] = (function_of(layer, "jit.save"), input_spec)
         for name in dir(type(layer)):
             if name != "forward" and isinstance(getattr(type(layer), name, None), StaticFunction):
                 methods[name] = (getattr(layer, name), None)
-    elif isinstance(layer, StaticFunction) or callable(layer):
-        methods["forward"] = (layer if isinstance(layer, StaticFunction) else to_static(layer), input_spec)
     else:
-        raise TypeError(f"jit.save: expected a Layer or a function, got {type(layer).__name__}.")
+        methods["forward"] = (function_of(layer, "jit.save"), input_spec)
     own = path.endswith(SUFFIX)
     path = path[: -len(SUFFIX)] if own else path
     # All methods are recorded before the first file is touched.
