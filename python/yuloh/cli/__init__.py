@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `yuloh` command: `run`, `profile`, `bench`, `report`, `advise`, `doctor`.
+"""The `yuloh` command.
 
 Each command is a module of this package with `add(subparsers)`, which declares its options and names the
 function that carries it out; COMMANDS lists the modules, so a further command is one file and one word here.
@@ -14,7 +14,15 @@ import importlib
 import sys
 from typing import List, Optional
 
-COMMANDS = ("run", "profile", "bench", "report", "advise", "doctor")
+COMMANDS = (
+    "run",
+    "profile",
+    "bench",
+    "report",
+    "convert",
+    "advise",
+    "doctor",
+)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert room: what a command line means: a Layer by name, an input's spec, a hook file, a model file."""
+import ast
+import importlib
+import importlib.util
+import os
+import re
+import runpy
+import sys
+
+from .. import _core
+
+__all__ = ["ModelSource", "layer_named", "parse_spec", "run_hook"]
+
+
+def layer_named(text):
+    """The Layer (or function) that ``pkg.mod.Name``, ``pkg.mod:Name`` or ``file.py:Name`` names; ``Name(num_classes=10)`` gives
+    arguments, which must be literals. Classes and builder functions are called. `paddle` means Yuloh.
+    """
+    from ..cli import run
+    from ..nn import Layer
+    run.install()
+    path, arguments = text, ""
+    if text.endswith(")") and "(" in text:
+        path, _, arguments = text[:-1].partition("(")
+    args, kwargs = _literals(text, arguments)
+    module, name = _place(path)
+    try:
+        if module.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(os.path.basename(module)[:-3], module)
+            home = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, home)
+            spec.loader.exec_module(home)
+        else:
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            home = importlib.import_module(module)
+        made = home
+        for part in name.split("."):
+            made = getattr(made, part)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        raise ValueError(f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
+    if isinstance(made, type) or (callable(made) and not isinstance(made, Layer) and (arguments or _builds_layer(made))):
+        made = made(*args, **kwargs)
+    return made
+
+
+def _place(path):
+    if ":" in path:
+        module, _, name = path.rpartition(":")
+    else:
+        module, _, name = path.rpartition(".")
+    if not module or not name:
+        raise ValueError(f"{path!r} names no Layer; expected package.module:Name or file.py:Name.")
+    return module, name
+
+
+def _builds_layer(function):
+    """Whether a function is one that makes a model: it can be called without arguments."""
+    import inspect
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return all(p.default is not p.empty or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+
+
+def _literals(text, arguments):
+    try:
+        call = ast.parse(f"f({arguments})", mode="eval").body
+        return ([ast.literal_eval(a) for a in call.args], {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg})
+    except (SyntaxError, ValueError, AttributeError):
+        raise ValueError(f"the arguments of {text!r} must be literals, as in Name(num_classes=10).") from None
+
+
+def parse_spec(text):
+    """InputSpec of ``[name=][dtype][dims]``: "[N,3,224,224]", "ids=int64[N,128]"; a dim that is no number stays open."""
+    from ..static import InputSpec
+    found = re.fullmatch(r"\s*(?:([\w.]+)\s*=)?\s*(\w+)?\s*\[([^\]]*)\]\s*", text)
+    if not found:
+        raise ValueError(f"an input spec reads NAME=DTYPE[SIZES], as in x=float32[N,3,224,224], got {text!r}.")
+    dims = [d.strip() for d in found[3].split(",")] if found[3].strip() else []
+    shape = []
+    for d in dims:
+        if re.fullmatch(r"\d+", d):
+            shape.append(int(d))
+        elif re.fullmatch(r"-1|\?|[A-Za-z_]\w*", d):
+            shape.append(None)
+        else:
+            raise ValueError(f"the size {d!r} in {text!r} is neither a number nor a name.")
+    return InputSpec(shape, found[2] or "float32", found[1])
+
+
+def run_hook(path):
+    """Runs a hook file; what it defines by name (``rename_weight``) is returned, mappings it adds are in force."""
+    if not os.path.isfile(path):
+        raise ValueError(f"there is no hook file {path!r}.")
+    return runpy.run_path(path)
+
+
+class ModelSource:
+    """A model to convert or to look at: ``program``, ``name``, ``form`` and, of files, ``file`` (a FileModel)."""
+
+    FORMS = {".onnx": "ONNX", ".json": "Paddle (PIR)", ".pdmodel": "Paddle (ProgramDesc)", ".yuloh": "Yuloh"}
+
+    def __init__(self, name, form, program, file=None, path="", params=""):
+        self.name, self.form, self.program, self.file, self.path, self.params = name, form, program, file, path, params
+
+    @classmethod
+    def of_file(cls, path, params=""):
+        """A model file of any format that is read, by content; a prefix of jit.save will do."""
+        path = os.fspath(path)
+        if not os.path.isfile(path):
+            from ..jit.save_load import find_files
+            found = find_files(path).get("forward")
+            if found is None:
+                raise ValueError(f"there is no file {path!r}.")
+            path = found
+        if _core.is_package(path):
+            return cls(path, "Yuloh", _core.load_program(path), path=path)
+        params = params or _params_beside(path)
+        file = _core.FileModel(path, params)
+        form = "ONNX" if file.opsets else cls.FORMS.get(os.path.splitext(path)[1], "Paddle")
+        return cls(path, form, _core.load_program(path, params), file, path, params)
+
+    @classmethod
+    def of_layer(cls, layer, specs, name):
+        """A Layer or function with InputSpecs (None: its own)."""
+        from ..jit.save_load import program_of
+        from ..jit.static_function import StaticFunction, to_static
+        from ..nn import Layer
+        static = layer
+        if isinstance(layer, Layer):
+            static = layer.forward if isinstance(layer.forward, StaticFunction) else StaticFunction(type(layer).forward, None, layer)
+        elif not isinstance(layer, StaticFunction):
+            static = to_static(layer)
+        return cls(name, "Python", program_of(static, specs))
+
+    @property
+    def n_operators(self):
+        """How many operators it has, of the file's own kind."""
+        return len(self.file.op_types) if self.file else sum(n["kind"] == "op" for n in self.program.nodes)
+
+    def unsupported(self):
+        """[(operator, count, first place)] without a mapping."""
+        return self.file.unsupported() if self.file else []
+
+
+def _params_beside(path):
+    params = os.path.splitext(path)[0] + ".pdiparams"
+    return params if path.endswith((".json", ".pdmodel")) and os.path.exists(params) else ""
