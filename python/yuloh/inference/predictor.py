@@ -24,8 +24,8 @@ class Tensor:
     only another thread has data here.
     """
 
-    def __init__(self, predictor, name, dtype, is_input):
-        self._predictor, self._name, self._dtype, self._is_input = predictor, name, dtype, is_input
+    def __init__(self, name, dtype, is_input):
+        self._name, self._dtype, self._is_input = name, dtype, is_input
         self._mine = threading.local()
         self._user = None  # name and number of the last thread that put something here
 
@@ -117,8 +117,8 @@ class Predictor:
 
     def __init__(self, session, program, collect="", collected=None):
         self._session, self._program = session, program
-        self._inputs = {p[0]: Tensor(self, p[0], p[1], True) for p in program.inputs}
-        self._outputs = {p[0]: Tensor(self, p[0], p[1], False) for p in program.outputs}
+        self._inputs = {p[0]: Tensor(p[0], p[1], True) for p in program.inputs}
+        self._outputs = {p[0]: Tensor(p[0], p[1], False) for p in program.outputs}
         self._collect, self._collected = collect, collected or ([], threading.Lock())
 
     def get_input_names(self):
