@@ -84,6 +84,7 @@ _LAZY = {
     "utils",
     "version",
     "onnx",
+    "convert",
     "base",
     "incubate",
     "sysconfig",

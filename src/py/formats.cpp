@@ -145,6 +145,16 @@ void bind_formats(nb::module_& m) {
                        r.append(n.domain.empty() ? n.type : n.domain + "." + n.type);
                      return r;
                    })
+      .def_prop_ro(
+          "nodes",
+          [](const FileModel& f) {
+            nb::list r;
+            for (const ModelNode& n : f.model->graph.nodes)
+              r.append(nb::make_tuple(n.domain.empty() ? n.type : n.domain + "." + n.type, n.name, nb::cast(n.inputs),
+                                      nb::cast(n.outputs)));
+            return r;
+          },
+          "[(operator, name, names of inputs, names of outputs)] of the main graph, in order.")
       .def(
           "unsupported",
           [](const FileModel& f) {

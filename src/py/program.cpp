@@ -247,6 +247,23 @@ void bind_traced(nb::module_& m) {
           r.append(nb::make_tuple(w.name, w.parameter, w.trainable, w.is_parameter, tensor_object(w.value)));
         return r;
       }, "[(name, parameter name, trainable, is_parameter, tensor)]")
+      .def("types", [](const TracedProgram& p, nb::handle inputs) {
+        return checked([&] {
+          const Recording recording(true);
+          Values in, weights;
+          for (const TensorType& t : types_from(inputs)) in.push_back(make_input(t, static_cast<int64_t>(in.size())));
+          for (const TracedWeight& w : p.weights) weights.push_back(w.value);
+          std::vector<Values> made;
+          p.replay(in, weights, &made);
+          nb::list r;
+          for (const Values& node : made) {
+            nb::list outputs;
+            for (const Value& v : node) outputs.append(type_object(v.type()));
+            r.append(outputs);
+          }
+          return r;
+        });
+      }, "[[(shape, dtype) of every output]] of every node for [(shape, dtype)] of the inputs.")
       .def("replay", [](const TracedProgram& p, nb::handle inputs, nb::object weights) {
         return checked([&] {
           capture_position();

@@ -150,3 +150,14 @@ def test_tied_weights_and_nests():
     for bad in ([1], {"a": 1}):
         with pytest.raises(ValueError):
             pick_state(bad)
+
+
+def test_a_zoo_model_takes_pytorchs_file(tmp_path):
+    with lzma.open(DATA / "torchvision_names.json.xz", "rt") as file:
+        names = json.load(file)["resnet18"]
+    path = str(tmp_path / "r.safetensors")
+    paddle.save({name: paddle.full(shape, 0.5) for name, shape in names}, path)
+    net = paddle.vision.models.resnet18(pretrained=path)
+    assert float(net.layer4[1].bn2._variance.max()) == 0.5 and float(net.fc.weight.min()) == 0.5
+    with pytest.raises(ValueError, match="does not fit"):
+        paddle.vision.models.resnet50(pretrained=path)

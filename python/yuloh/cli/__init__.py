@@ -20,6 +20,7 @@ COMMANDS = (
     "bench",
     "report",
     "convert",
+    "inspect",
     "advise",
     "doctor",
 )

@@ -5,7 +5,7 @@
     found = yuloh.convert.weights("resnet50.pth", net)     # torchvision's names
     print(found.table()); net.set_state_dict(found.state)
 """
-from .weights import Conversion, convert_state, pick_state
+from .weights import Conversion, convert_state, evident_origin, pick_state
 
 __all__ = ["Conversion", "convert_state", "pick_state", "weights"]
 
@@ -17,9 +17,10 @@ def weights(path, layer, key=None, origin=None, rename=None, ignore=()):
     file says it is.
     """
     from ..framework.io import load
-    if origin is None:
-        origin = origin_of(path)
-    return convert_state(pick_state(load(path), key), layer, origin, rename, ignore)
+    state = pick_state(load(path), key)
+    if origin is None:  # a file may have been written here and hold names of elsewhere
+        origin = evident_origin(state) or origin_of(path)
+    return convert_state(state, layer, origin, rename, ignore)
 
 
 def origin_of(path):

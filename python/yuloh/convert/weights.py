@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from .. import _core, nn
 from .units import as_tensor, source_units, target_units
 
-__all__ = ["Conversion", "Row", "convert_state", "pick_state"]
+__all__ = ["Conversion", "Row", "convert_state", "evident_origin", "pick_state"]
 
 _NESTS = ("state_dict", "model", "model_state_dict", "net", "weights", "params")
 # Words for one role in attention: order alone must never exchange them.
@@ -105,11 +105,9 @@ def convert_state(state, layer, origin="auto", rename=None, ignore=()):
     targets = target_units(layer)
     if origin != "auto":
         return _convert(chosen, layer, targets, origin)
-    leaves = {name.rpartition(".")[2] for name in chosen}
-    if leaves & {"running_mean", "num_batches_tracked", "in_proj_weight"}:
-        return _convert(chosen, layer, targets, "pytorch")
-    if leaves & {"_mean", "_variance"}:
-        return _convert(chosen, layer, targets, "paddle")
+    evident = evident_origin(chosen)
+    if evident:
+        return _convert(chosen, layer, targets, evident)
     both = [_convert(chosen, layer, targets, o) for o in ("pytorch", "paddle")]
     whole = [c for c in both if c.complete]
     turned = [r for r in both[0].rows if "transposed" in r.note]
@@ -119,6 +117,14 @@ def convert_state(state, layer, origin="auto", rename=None, ignore=()):
         raise ValueError(f"convert: {turned[0].source} is square, so its shape does not tell whether the file is PyTorch's ([out, in]) "
                          "or Paddle's ([in, out]). Hint: say --from pytorch or --from paddle.")
     return whole[0] if whole else both[0]
+
+
+def evident_origin(names):
+    """Whose names these are, where some of them are one side's only: "pytorch", "paddle" or ""."""
+    leaves = {name.rpartition(".")[2] for name in names}
+    if leaves & {"running_mean", "num_batches_tracked", "in_proj_weight"}:
+        return "pytorch"
+    return "paddle" if leaves & {"_mean", "_variance"} else ""
 
 
 # ---- one origin --------------------------------------------------------------------------------------------

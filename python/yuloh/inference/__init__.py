@@ -4,10 +4,11 @@ runs requests from any number of threads on shared weights.
 """
 from .config import Config
 from .kinds import DataType, PlaceType, PrecisionType
+from .model_summary import Summary, summary
 from .predictor import Predictor, PredictorPool, Tensor, create_predictor
 from .versions import (convert_to_mixed_precision, get_num_bytes_of_data_type, get_trt_compile_version,
                        get_trt_runtime_version, get_version)
 
-__all__ = ["Config", "DataType", "PlaceType", "PrecisionType", "Predictor", "PredictorPool", "Tensor",
+__all__ = ["Config", "DataType", "PlaceType", "PrecisionType", "Predictor", "PredictorPool", "Summary", "Tensor",
            "convert_to_mixed_precision", "create_predictor", "get_num_bytes_of_data_type",
-           "get_trt_compile_version", "get_trt_runtime_version", "get_version"]
+           "get_trt_compile_version", "get_trt_runtime_version", "get_version", "summary"]

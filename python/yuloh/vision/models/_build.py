@@ -33,7 +33,7 @@ def official_weights() -> dict:
 
 def finish(model: Any, arch: str, pretrained: "bool | str") -> Any:
     """`model`, with the weights that Paddle publishes for `arch` if `pretrained` (True, or a path to a
-    ``.pdparams`` file of one's own).
+    ``.pdparams`` file of one's own; PyTorch's ``.pth`` and safetensors are converted).
 
     The file is taken from the folder or address in YULOH_WEIGHTS (a mirror), from the cache folders, or from
     Paddle's own address, and its checksum is verified.
@@ -47,6 +47,14 @@ def finish(model: Any, arch: str, pretrained: "bool | str") -> Any:
     import yuloh
 
     path = pretrained if isinstance(pretrained, str) else _obtain(arch)
+    if not path.endswith(".pdparams"):
+        from ...convert import weights
+
+        found = weights(path, model)
+        if not found.complete:
+            raise ValueError(f"{arch}: {path} does not fit.\n{found.table(False)}")
+        model.set_state_dict(found.state)
+        return model
     model.set_state_dict(yuloh.load(path))
     return model
 
