@@ -394,7 +394,7 @@ const ImportTable kSame(Dialect::kPaddle, {
     SAME("roll"), SAME("round"), SAME("rsqrt"), SAME("scale"), SAME("scatter"), SAME("scatter_nd_add"), SAME("searchsorted"), SAME("selu"),
     SAME("sigmoid"), SAME("sign"), SAME("silu"), SAME("sin"), SAME("sinh"), SAME("softmax"), SAME("softplus"), SAME("softshrink"), SAME("softsign"),
     SAME("sqrt"), SAME("square"), SAME("stanh"), SAME("swish"), SAME("take_along_axis"), SAME("tan"), SAME("tanh"), SAME("tanhshrink"),
-    SAME("thresholded_relu"), SAME("topk"), SAME("transpose"), SAME("trunc"), SAME("where"), SAME("zeros_like"),
+    SAME("thresholded_relu"), SAME("topk"), SAME("transpose"), SAME("tril"), SAME("triu"), SAME("trunc"), SAME("where"), SAME("zeros_like"),
 #undef SAME
 });
 }  // namespace

@@ -158,6 +158,22 @@ class Control(nn.Layer):
         )
 
 
+class Sizes(nn.Layer):
+    """Sizes as data: shapes that are computed from shapes, used by slices, reshapes and masks."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places, self.last = nn.Embedding(50, 8), nn.Embedding(64, 8), nn.Linear(8, 8)
+
+    def forward(self, ids):
+        size = paddle.shape(ids)
+        h = self.words(ids) + self.places(paddle.arange(size[1]).unsqueeze(0))
+        mask = paddle.tril(paddle.ones([size[1], size[1]]))
+        y = self.last(paddle.matmul(F.softmax(paddle.matmul(h, h, transpose_y=True) * mask, -1), h))
+        y = paddle.reshape(y, [size[0], size[1], 2, 4]).transpose([0, 2, 1, 3])
+        return y, paddle.full([size[0], 1], 2.0) * y.mean([1, 2, 3]).unsqueeze(-1), paddle.zeros_like(ids)[:, : size[1] // 2]
+
+
 def images(*shape):
     return lambda draw: [draw.randn(*shape).astype("float32")]
 
@@ -173,6 +189,7 @@ MODELS = {
     "unet": (Unet, [Spec([None, 3, None, None], "float32")], images(1, 3, 16, 24)),
     "detector": (Detector, [Spec([1, 3, None, None], "float32")], images(1, 3, 32, 32)),
     "mixed": (Mixed, [Spec([None, 6, 8], "float32")], images(2, 6, 8)),
+    "sizes": (Sizes, [Spec([None, None], "int64")], tokens(2, 7)),
     "control": (Control, [Spec([2, 3], "float32")], images(2, 3)),
 }
 

@@ -289,7 +289,7 @@ PADDLE_MODELS = pathlib.Path(__file__).parents[1] / "data" / "paddle_models"
 
 
 def test_files_that_paddle_wrote_load_as_layers():
-    for name in ("lenet", "unet", "encoder"):
+    for name in ("lenet", "unet", "encoder", "sizes"):
         io = np.load(PADDLE_MODELS / f"{name}.npz")
         layer = paddle.jit.load(str(PADDLE_MODELS / name))
         inputs = [paddle.to_tensor(io[k]) for k in sorted(io.files) if k[0] == "x"]
@@ -299,3 +299,41 @@ def test_files_that_paddle_wrote_load_as_layers():
         assert trained and all(p.name and not p.name.startswith("generated") for p in trained)
         out[0].mean().backward()
         assert all(p.grad is not None for p in trained)
+
+
+def test_files_whose_tensors_hold_sizes_load_for_every_size():
+    layer = paddle.jit.load(str(PADDLE_MODELS / "sizes"))
+    predictor = paddle.inference.create_predictor(paddle.inference.Config(*(str(PADDLE_MODELS / n) for n in ("sizes.json", "sizes.pdiparams"))))
+    io = np.load(PADDLE_MODELS / "sizes.npz")
+    for batch, length in ((2, 7), (1, 1), (5, 12), (3, 33)):
+        ids = np.resize(io["x0"], [batch, length])
+        got = [t.numpy() for t in layer(paddle.to_tensor(ids))]
+        assert [g.shape for g in got] == [(batch, 2, length, 4), (batch, 1), (batch, length // 2)]
+        for mine, other in zip(got, predictor.run([ids])):
+            np.testing.assert_allclose(mine, other.numpy(), atol=1e-6)
+        alone = layer(paddle.to_tensor(ids[:1]))[0].numpy()
+        np.testing.assert_allclose(got[0][:1], alone, atol=1e-6)
+
+
+def test_a_loaded_layer_is_in_evaluation_whatever_it_is_told(tmp_path):
+    """As in Paddle 3.3.1: train() sets `training`; dropout and batch norm stay as saved, statistics stay."""
+    net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1D(8), nn.Dropout(0.5), nn.Linear(8, 2))
+    net.train()
+    x = paddle.randn([16, 6])
+    net(x)
+    paddle.jit.save(net, str(tmp_path / "net"), input_spec=[InputSpec([None, 6])])
+    assert net.training
+    net.eval()
+    want = net(x).numpy()
+    for path in (tmp_path / "net", tmp_path / "paddle" / "net"):
+        if path.parent.name == "paddle":  # the same program read from Paddle's files
+            path.parent.mkdir()
+            for suffix in (".json", ".pdiparams"):
+                (path.parent / f"net{suffix}").write_bytes((tmp_path / f"net{suffix}").read_bytes())
+        layer = paddle.jit.load(str(path))
+        assert not layer.training
+        for mode in ("train", "eval"):
+            getattr(layer, mode)()
+            assert layer.training == (mode == "train")
+            for _ in range(2):
+                np.testing.assert_allclose(layer(x).numpy(), want, rtol=1e-5, atol=1e-6)

@@ -114,7 +114,7 @@ def save(layer, path, input_spec=None, **configs):
     warning that names the op where Paddle has no counterpart. A path that ends in ``.yuloh`` asks for that file only.
     ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
     constants. A Layer is saved as in ``eval()``, and left in the mode it was in; its other methods marked by ``to_static``
-    are saved beside ``forward``. ValueError for code whose result depends on tensor values in Python.
+    are saved beside ``forward``. RuntimeError with the line for code that reads tensor values in Python (``if``, ``float``).
     """
     unknown = set(configs) - _CONFIGS
     if unknown:
