@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,52 @@ def test_article_rows(preset, size_class, cards):
     if size_class == 3:  # the article's cluster: 16 servers of 8
         assert all(ours[c]["count"] <= 128 for c in cards)
         assert sum(i[2] for i in found["devices"][0]["memory"]) > 200e9
+
+
+# -- published configurations --------------------------------------------------------------------------
+PUBLISHED = json.loads((Path(__file__).parent.parent / "data" / "published_layouts.json").read_text())
+
+
+def floats(d):
+    return {k: float(v) if isinstance(v, int) and not isinstance(v, bool) else v for k, v in d.items()}
+
+
+def published(row):
+    """(network, layout, device) of a published configuration."""
+    own = PUBLISHED["devices"].get(row["device"])
+    device = floats(own) if own else catalogue.core_device(catalogue.find_device(row["device"]))
+    network = _core.advise_network(floats(row["network"]))["network"]
+    return network, _core.advise_layout(network, floats(row["job"]), device, {"rate": 25e9}), device
+
+
+@pytest.mark.parametrize("row", PUBLISHED["layouts"], ids=lambda r: r["id"])
+def test_published_layouts(row):
+    _, made, device = published(row)
+    same = (made["total"][1] <= device["memory"]) == row["fits"]
+    # A row that is explained is known not to be reproduced: it must not start to be unnoticed.
+    assert same != ("explained" in row), (made["total"], device["memory"])
+    assert row["source"] in PUBLISHED["sources"]
+
+
+def test_enough_published_layouts_are_reproduced():
+    ours = [r for r in PUBLISHED["layouts"] if "explained" not in r]
+    assert len(ours) >= 40 and sum(not r["fits"] for r in ours) >= 10
+    assert len({r["source"] for r in ours}) >= 10
+
+
+def test_published_speeds():
+    """arXiv:2104.04473, table 1: ten GPTs on 32 to 3072 A100; the step's time within the interval, half of them within 15 %."""
+    errors = []
+    for row in PUBLISHED["layouts"]:
+        if "teraflops_per_gpu" not in row:
+            continue
+        network, made, _ = published(row)
+        s, h, L, V, B = network["seq"], network["hidden"], network["layers"], network["vocab"], row["job"]["batch"]
+        work = 96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h))
+        took = work / (made["devices"] * row["teraflops_per_gpu"] * 1e12)
+        assert made["seconds"][0] <= took <= made["seconds"][2], row["id"]
+        errors.append(abs(made["seconds"][1] / took - 1))
+    assert len(errors) == 10 and sorted(errors)[5] <= 0.15, errors
 
 
 # -- errors --------------------------------------------------------------------------------------------
