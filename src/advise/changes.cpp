@@ -116,6 +116,8 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   c.all();
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.fits != b.fits) return a.fits;
+    const auto same = [](const Change& c) { return c.what != "optimizer" && c.what != "batch"; };  // the same training
+    if (same(a) != same(b)) return same(a);
     return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
   });
   return std::move(c.list);

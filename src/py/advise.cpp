@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "advise/choice.h"
+#include "advise/grid.h"
 #include "py/py_tensor.h"
 
 namespace nb = nanobind;
@@ -35,6 +36,10 @@ template <class V, class T> void fields_device(V& v, T& d) {
   v("stream_efficiency", d.stream_efficiency), v("price", d.price);
 }
 template <class V, class T> void fields_fabric(V& v, T& f) { v("rate", f.rate), v("latency", f.latency); }
+template <class V, class T> void fields_axes(V& v, T& a) {
+  v("precision", a.precision), v("recompute", a.recompute), v("mp", a.mp), v("pp", a.pp), v("data", a.data), v("stage", a.stage);
+  v("micro", a.micro), v("passes", a.passes);
+}
 template <class V, class T> void fields_freedom(V& v, T& f) { v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp); }
 
 struct Reader {
@@ -70,6 +75,7 @@ YULOH_READ(Job, job)
 YULOH_READ(Device, device)
 YULOH_READ(Fabric, fabric)
 YULOH_READ(Freedom, freedom)
+YULOH_READ(Axes, axes)
 #undef YULOH_READ
 
 nb::tuple object_of(const Interval& i) { return nb::make_tuple(i.low, i.point, i.high); }
@@ -162,6 +168,15 @@ nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict
     return r;
   });
 }
+nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, nb::dict axes) {
+  return answer([&]() -> nb::object {
+    const Question q(network, job, fabric);
+    const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
+    nb::dict r;
+    r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high), r["seconds"] = nb::cast(g.seconds);
+    return r;
+  });
+}
 nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples, double hours, double most) {
   return answer([&]() -> nb::object {
     const Question q(network, job, fabric);
@@ -201,6 +216,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_layout", &layout, "network"_a, "job"_a, "device"_a, "fabric"_a);
   m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a, "keep"_a);
   m.def("advise_changes", &change_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "together"_a);
+  m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a, "most"_a);
   m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a, "max_batch"_a);
 }

@@ -111,7 +111,7 @@ def recommend(q: Question) -> List[dict]:
     priced = bool(found) and all(r["price"] is not None for r in found)
     found.sort(key=lambda r: (r["price"] if priced else r["watts"] or 1e9, -r["layout"]["share_of_peak"]))
     edge = [r for r in found if r["kind"] == "edge"]
-    return (edge if q.size_class == 0 else []) + [r for r in found if r["kind"] != "edge"][:RECOMMENDED]
+    return [r for r in found if r["kind"] != "edge"][:RECOMMENDED] + (edge if q.size_class == 0 else [])
 
 
 def _serving_layout(q: Question, entry: dict, count: int) -> List[dict]:

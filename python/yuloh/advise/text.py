@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer as plain text: tables in words, with reasons."""
+"""The answer as plain text."""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import Dict, List, Sequence
 
-from ..report.text import duration, percent, three
-from . import catalogue
+from . import tables
 from . import words as w
-
-MARK = {"catalogue": "c", "article": "a", "recalled": "r", "measured": "m", "user": "u"}
 
 
 def width(text: str) -> int:
@@ -31,207 +28,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int
     return [line(head), *(line(r) for r in rows)]
 
 
+def plain(section: tables.Section) -> str:
+    lines = [section.title]
+    if section.rows:
+        lines += table(section.head, section.rows, section.left)
+    if section.code:
+        lines += ["", *(f"  {line}".rstrip() for line in section.code)]
+    return "\n".join(lines + [f"  {note}" for note in section.notes])
+
+
 def report(a: Dict[str, object], language: str = "en", everything: bool = False) -> str:
     """The answer in words. everything: all devices and the decision matrix too."""
-    focus = next(r for r in a["devices"] if r["id"] == a["focus"])
-    parts = [
-        [headline(a, language), f"{w.word('class', language)}: {w.word('class%d' % a['class'], language)}"],
-        memory(a, focus, language),
-        devices(a, language, everything),
-        recommended(a, language),
-        changes(a, focus, language),
-        layouts(a, language),
-        training(a, language),
-        serving(a, language),
-    ]
-    if everything:
-        parts.append(matrix(a, language))
-    tail = [w.word("origins", language)]
-    if not focus["measured"]:
-        tail.append(w.word("assumed", language))
-    if a["remarks"]:
-        tail.append(f"{w.word('remarks', language)}: {'; '.join(a['remarks'])}")
-    parts.append(tail)
-    return "\n\n".join("\n".join(p) for p in parts if p)
-
-
-def headline(a, language: str) -> str:
-    what = w.word("training" if a["job"]["training"] else "inference", language)
-    focus = next(r for r in a["devices"] if r["id"] == a["focus"])
-    named = dict(model=f"{a['model']['title']} ({w.number(a['model']['params'])})", what=what, need=w.gib(focus["total"][1]))
-    holding = [r for r in a["devices"] if r["verdict"] in ("yes", "tight")]
-    if a["class"] < 2 and holding:
-        least = min(holding, key=lambda r: (r["kind"] != "gpu", r["memory_bytes"]))
-        end = w.word("headline_least", language, name=least["name"])
-        return w.word("headline_fit", language, n=len(holding), m=len(a["devices"]), fastest=end, **named)
-    many = [r for r in a["recommended"] if r["id"] == a["focus"]] or a["recommended"]
-    if many and many[0]["count"] > 1:
-        return w.word("headline_many", language, count=many[0]["count"], name=many[0]["name"], **named)
-    if not holding and not many:
-        return w.word("headline_none", language, **named)
-    return w.word("headline_fit", language, n=len(holding), m=len(a["devices"]), fastest="", **named)
-
-
-def memory(a, focus, language: str) -> List[str]:
-    what = w.word("training" if a["job"]["training"] else "inference", language)
-    rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
-    rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
-    head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
-    return [w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language)})", device=focus["name"]), *table(head, rows)]
-
-
-def job_words(job, language: str) -> str:
-    parts = [str(job["precision"]), w.word("batch", language, f"{job['batch']:.0f}")]
-    if job.get("micro"):
-        parts.append(f"{w.word('micro', language)} {job['micro']:.0f}")
-    if job["training"]:
-        parts.append(str(job["optimizer"]))
-    return ", ".join(parts)
-
-
-def devices(a, language: str, everything: bool) -> List[str]:
-    shown = a["devices"] if everything or len(a["devices"]) <= 12 else [
-        r for r in a["devices"] if r["id"] == a["focus"] or any(r["id"] == x["id"] for x in a["recommended"][:10])
-    ]
-    step = "step" if a["job"]["training"] else "batch_time"
-    head = [w.word(k, language) for k in ("device", "has", "needs", "fits", "largest", step, "share")]
-    rows = []
-    for r in shown:
-        mark = "".join(sorted({MARK[o] for o in r["origins"].values()}))
-        rows.append(
-            [
-                f"{r['name']} ({mark})",
-                w.gib(r["memory_bytes"]),
-                w.gib(r["total"][1]),
-                w.word(r["verdict"], language),
-                f"{r['largest_micro_batch']:,.0f}",
-                duration(r["seconds"][1]),
-                percent(r["share_of_peak"]),
-            ]
-        )
-    more = len(a["devices"]) - len(shown)
-    return [w.word("devices", language), *table(head, rows), *([f"  ... {more} (--all)"] if more else [])]
-
-
-def recommended(a, language: str) -> List[str]:
-    if not a["recommended"]:
-        return [w.word("none_fits", language)]
-    rows = []
-    for r in a["recommended"][:8]:
-        lay = r["layout"]
-        rows.append([f"{r['count']} x {r['name']}", why(a, r, language), w.layout(lay["job"], language), duration(lay["seconds"][1])])
-    head = [w.word("device", language), w.word("why", language), w.word("layout", language), w.word("step", language)]
-    return [w.word("recommended", language), *table(head, rows, left=(0, 1, 2))]
-
-
-def why(a, r, language: str) -> str:
-    lay = r["layout"]
-    if r["count"] > 1:
-        return w.word("why_many", language, r["count"], percent(w.talk_share(lay)))
-    has = next(d["memory_bytes"] for d in a["devices"] if d["id"] == r["id"])
-    spare = has - lay["total"][2]
-    return w.word("why_one", language, w.gib(spare)) if spare > 0 else w.word("why_one_tight", language)
-
-
-def changes(a, focus, language: str) -> List[str]:
-    if not a["changes"]:
-        return []
-    rows = [[w.change(c, language), w.gib(c["saved"]), w.factor(c["time_factor"]), w.word("yes" if c["fits"] else "no", language)]
-            for c in a["changes"][:10]]
-    head = [w.word(k, language) for k in ("change", "saves", "time", "fits")]
-    lines = [w.word("changes", language, device=focus["name"]), *table(head, rows)]
-    if focus["verdict"] in ("no", "unlikely"):
-        if a["together"]:
-            lines.append(w.word("together", language, device=focus["name"]) + ": " + " + ".join(w.change(c, language) for c in a["together"]))
-        else:
-            lines.append(w.word("together_none", language, device=focus["name"]))
-    return lines
-
-
-def layouts(a, language: str) -> List[str]:
-    lay = a["layouts"]
-    name = next((r["name"] for r in a["devices"] if r["id"] == lay["device"]), lay["device"])
-    if not a["job"]["training"] or lay["count"] == 1:
-        return []
-    if not lay["found"]:
-        return [w.word("layouts_none", language, count=lay["count"], device=name)]
-    rows = [
-        [w.layout(x["job"], language), w.gib(x["total"][1]), w.word(x["verdict"], language), duration(x["seconds"][1]),
-         percent(x["bubble"]), percent(w.talk_share(x)), percent(x["share_of_peak"])]
-        for x in lay["found"]
-    ]
-    head = [w.word(k, language) for k in ("layout", "needs", "fits", "step", "bubble", "talk", "share")]
-    lines = [f"{w.word('layouts', language, count=lay['count'], device=name)} ({a['network']['name']})", *table(head, rows)]
-    lines += ["", f"{w.word('strategy', language)}:", *("  " + x for x in lay["strategy"].splitlines())]
-    return lines + [f"{w.word('launch', language)}:", f"  {lay['launch']}"]
-
-
-def training(a, language: str) -> List[str]:
-    t = a.get("training")
-    if not t:
-        return []
-    title = w.word("train_choice", language, samples=f"{w.number(a['goals']['samples'])} {a['model']['unit']}s")
-    if not t["any_fits"]:
-        return [title, w.word("none_fits", language)]
-    best, lines = t["best"], [title]
-    if not best:
-        lines.append(w.word("none_in_time", language))
-        best = sorted(t["rows"], key=lambda r: r["hours"][1])[:4]
-    rows = [
-        [f"{r['count']} x {r['name']}", w.hours(r["hours"][1], language),
-         f"{w.hours(r['hours'][0], language)} - {w.hours(r['hours'][2], language)}", f"{three(r['kilowatt_hours'])} kWh",
-         w.cost(r["cost"], a["currency"]), w.layout(r["layout"]["job"], language)]
-        for r in best
-    ]
-    head = [w.word(k, language) for k in ("device", "hours", "from_to", "energy", "cost", "layout")]
-    lines += table(head, rows, left=(0, 5))
-    return lines + ([w.word("by_energy", language)] if t["by"] != "cost" else [])
-
-
-def serving(a, language: str) -> List[str]:
-    t = a.get("serving")
-    if not t:
-        return []
-    title = w.word("serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"].get("p99", 1.0)))
-    if not t["best"]:
-        return [title, w.word("none_fits", language)]
-    currency = a["currency"] or "1"
-    rows = [
-        [f"{r['copies'] * r['group']:.0f} x {r['name']}", f"{r['batch']:.0f}", duration(r["p99"]), percent(r["busy"]), three(r["most_rate"]),
-         f"{r['watts']:,.0f} W", w.cost(r["cost_hour"], a["currency"]), w.cost(r["cost_year"], a["currency"]),
-         "–" if r["per_money"] is None else f"{r['per_money']:,.0f}"]
-        for r in t["best"]
-    ]
-    head = [w.word("device", language), w.word("batch", language, "").strip(), *(w.word(k, language) for k in ("p99", "busy", "most_rate", "watts", "cost_hour", "cost_year")),
-            w.word("per_money", language, currency=currency)]
-    return [title, *table(head, rows), *([w.word("by_energy", language)] if t["by"] != "cost_hour" else [])]
-
-
-def figure(values: List[dict], unit: str = "") -> str:
-    """"320 (article 300)": the figure that is reckoned with, and the others that differ."""
-    if not values:
-        return "–"
-    others = list(dict.fromkeys(f"{catalogue.sources()[v['source']]['kind']} {v['value']:g}" for v in values[1:] if v["value"] != values[0]["value"] and v["source"] in catalogue.sources()))
-    mark = MARK.get("recalled") if values[0]["source"] == "recalled" else ""
-    return f"{values[0]['value']:g}{unit}{mark and '?'}" + (f" ({', '.join(others)})" if others else "")
-
-
-def matrix(a, language: str) -> List[str]:
-    head = [w.word("device", language), f"{w.word('memory', language)} GiB", f"{w.word('bandwidth', language)} GB/s", "FP16 TFLOPS", f"{w.word('link', language)} GB/s",
-            w.word("watts", language), w.word("cost_index", language), w.word("use", language)]
-    rows = [[r["name"], *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
-             "–" if r["cost_index"] is None else three(r["cost_index"]), r["use"]] for r in a["matrix"]]
-    return [w.word("matrix", language), *table(head, rows, left=(0, 7)), "  ?: recalled, unchecked"]
-
-
-def scenarios(rows: List[dict], language: str = "en") -> str:
-    head = [w.word(k, language) for k in ("scenario", "work", "best", "time", "article", "fits")]
-    lines = []
-    for s in rows:
-        best = next((r for r in s["rows"] if r["id"] == s["best"] and r["count"] == s["best_count"]), None)
-        took = "–" if not best else w.hours(best["hours"], language) if "hours" in best else f"P99 {duration(best['p99'])}"
-        said = [r for r in s["rows"] if r["article"]]
-        lines.append([s["title"][language], s["work"][language], f"{best['count']} x {best['name']}" if best else "–", took,
-                      ", ".join(f"{r['count']} x {r['id']}" for r in said),
-                      ", ".join(w.word("yes" if r["fits"] else "no", language) for r in said)])
-    return "\n".join([w.word("scenarios", language), *table(head, lines, left=(0, 1, 2, 4, 5))])
+    top = f"{tables.headline(a, language)}\n{w.word('class', language)}: {w.word('class%d' % a['class'], language)}"
+    parts = [top, *(plain(s) for s in tables.sections(a, language, everything)), "\n".join(tables.closing(a, language))]
+    return "\n\n".join(parts)

@@ -94,6 +94,8 @@ WORDS = {
     "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
                 "来源：内存与时间为计算值；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u)。"),
     "remarks": ("Remarks", "说明"),
+    "recalled_mark": ("?: recalled, unchecked", "?：凭记忆，未核实"),
+    "impossible": ("cannot be", "不可行"),
     "whatif": ("What if", "假如"),
     "pareto": ("Cost against time", "费用与时间"),
     "bars": ("Memory by device", "各设备内存"),
@@ -107,7 +109,7 @@ WORDS = {
     "recompute_some": ("recompute {0} of {1} layers", "重算 {1} 层中的 {0} 层"),
     "offload_optimizer": ("optimizer states on the host", "优化器状态放到主机"),
     "offload_all": ("weights, gradients and states on the host", "权重、梯度与状态放到主机"),
-    "optimizer_to": ("optimizer {0}", "改用优化器 {0}"),
+    "optimizer_to": ("optimizer {0} (another training)", "改用优化器 {0}（训练会不同）"),
     "sharding": ("shard stage {0} over {1} devices", "{1} 卡分片，第 {0} 阶段"),
     "tensor": ("split tensors over {0} devices", "张量并行 {0} 卡"),
     "pipeline": ("pipeline over {0} devices", "流水线并行 {0} 卡"),
@@ -172,7 +174,7 @@ def layout(job: Dict[str, object], language: str = "en") -> str:
         parts.append(f"{word('recompute', language)} {job['recompute']}")
     if job["offload"] != "none":
         parts.append(f"offload {job['offload']}")
-    return ", ".join(parts) or "1"
+    return ", ".join(parts) or "–"
 
 
 def change(c: Dict[str, object], language: str = "en") -> str:
@@ -195,7 +197,8 @@ def talk_share(layout_: Dict[str, object]) -> float:
 
 
 def factor(value: float) -> str:
-    return f"{(value - 1) * 100:+.0f} %"
+    percent = round((value - 1) * 100)
+    return f"{percent:+d} %" if percent else "0 %"
 
 
 def cost(value: Optional[float], currency: str) -> str:

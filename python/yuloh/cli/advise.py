@@ -251,12 +251,12 @@ def yearly_words(found: dict, language: str) -> str:
 
 def _list(args) -> int:
     from ..advise import reckon as a
-    from ..advise import catalogue, text
+    from ..advise import catalogue, tables, text
 
     prices, currency = catalogue.load_prices(args.prices) if args.prices else ({}, "")
     if args.what == "scenarios":
         rows = a.scenario_rows(prices)
-        print(json.dumps(_plain(rows), ensure_ascii=False, indent=1) if args.json else text.scenarios(rows, args.language))
+        print(json.dumps(_plain(rows), ensure_ascii=False, indent=1) if args.json else text.plain(tables.scenarios(rows, args.language)))
     elif args.what == "presets":
         for name, p in catalogue.presets().items():
             print(f"{name:14} {p['title']:28} {p['params']:.3g}  {p['source']}")
@@ -268,7 +268,7 @@ def _list(args) -> int:
 
         q = Question({"params": 1e6, "kind": "totals", "forward_flops": 1e6, "layers": 1.0}, prices=prices, currency=currency)
         rows = a.matrix(q)
-        print(json.dumps(rows, ensure_ascii=False, indent=1) if args.json else "\n".join(text.matrix({"matrix": rows}, args.language)))
+        print(json.dumps(rows, ensure_ascii=False, indent=1) if args.json else text.plain(tables.matrix({"matrix": rows}, args.language)))
         if args.what == "devices":
             print("\n" + "\n".join(f"{d['id']:20} {d['name']}" for d in catalogue.devices()))
     return 0

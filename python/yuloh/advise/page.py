@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The advice as one self-contained page, English and Chinese: tables, memory bars, cost against time, what-if sliders.
+
+The sliders look up figures that the core reckoned beforehand; the page needs no network and no server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Dict, List, Optional
+
+from .. import _core
+from ..report import pictures
+from ..report.page import TEMPLATES
+from . import catalogue, tables
+from . import words as w
+from .question import Question
+
+ITEMS = ("weights", "gradients", "optimizer", "activations", "logits", "cache", "workspace", "communication", "runtime", "fragmentation")
+PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af")))
+SIDE_BY_SIDE = 6  # devices of the what-if
+
+
+def write(q: Question, answer: Dict[str, object], path: Path) -> Path:
+    """Writes the page. Raises ImportError naming the extra when jinja2 is missing, OSError when `path` cannot be written."""
+    from ..bench.results import write_atomically
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, render(q, answer))
+    return path
+
+
+def render(q: Question, answer: Dict[str, object]) -> str:
+    from ..cli import need
+
+    jinja2 = need("jinja2", "report")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(str(TEMPLATES)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
+    # Inside a script element nothing may look like its end, whatever a name holds.
+    grid = json.dumps(whatif(q, answer), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    return environment.get_template("advise.html.j2").render(
+        views=[view(answer, language) for language in ("en", "zh")],
+        style=style,
+        grid=grid,
+        palette=PALETTE,
+        pareto=pareto(answer),
+        script=(TEMPLATES / "advise.js").read_text(encoding="utf-8"),
+    )
+
+
+def view(answer: Dict[str, object], language: str) -> dict:
+    focus = tables.focus_row(answer)
+    return {
+        "language": language,
+        "w": lambda key, *args: w.word(key, language, *args),
+        "headline": tables.headline(answer, language),
+        "class": w.word(f"class{answer['class']}", language),
+        "cards": [
+            {"name": w.word("needs", language), "value": w.gib(focus["total"][1]), "note": f"{w.span(focus['total'])} · {focus['name']}"},
+            {"name": w.word("class", language), "value": w.number(answer["model"]["params"]), "note": w.word(f"class{answer['class']}", language)},
+            *_first_card(answer, language),
+        ],
+        "sections": tables.sections(answer, language, everything=True),
+        "bars": bars(answer, language),
+        "closing": tables.closing(answer, language) + ([answer["model"]["source_text"]] if answer["model"]["source_text"] else []),
+    }
+
+
+def _first_card(answer, language: str) -> List[dict]:
+    best = (answer.get("training") or answer.get("serving") or {}).get("best")
+    if best:
+        r = best[0]
+        count = r["count"] if "count" in r else int(r["copies"] * r["group"])
+        value = w.hours(r["hours"][1], language) if "hours" in r else w.duration(r["p99"])
+        return [{"name": w.word("best", language), "value": value, "note": f"{count} x {r['name']}"}]
+    if answer["recommended"]:
+        r = answer["recommended"][0]
+        return [{"name": w.word("best", language), "value": f"{r['count']} x", "note": r["name"]}]
+    return []
+
+
+def bars(answer: Dict[str, object], language: str) -> List[dict]:
+    """One bar for each device: what the job needs there, beside what the device has."""
+    made = []
+    for r in answer["devices"]:
+        has, need = r["memory_bytes"], r["total"][1]
+        scale = 100 / max(has, need)
+        parts = [
+            {"width": round(i[2] * scale, 3), "colour": PALETTE[i[0]], "title": f"{w.word(i[0], language)}: {w.gib(i[2])}"} for i in r["memory"]
+        ]
+        made.append(
+            {
+                "id": r["id"],
+                "name": r["name"],
+                "parts": parts,
+                "limit": round(has * scale, 3),
+                "words": f"{w.gib(need)} / {w.gib(has)}",
+                "verdict": r["verdict"],
+                "says": w.word(r["verdict"], language),
+            }
+        )
+    return made
+
+
+# -- cost against time ---------------------------------------------------------------------------------
+WIDTH, HEIGHT, MARGIN = 900, 420, 60
+
+
+def pareto(answer: Dict[str, object]) -> Optional[dict]:
+    """Points of cost (or energy) against hours on logarithmic axes; those that nothing beats are joined. None without."""
+    training = answer.get("training")
+    rows = [r for r in training["rows"] if r[training["by"]] and r["hours"][1] > 0] if training else []
+    if not rows:
+        return None
+    by = training["by"]
+    ends = lambda values: (math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1)  # noqa: E731
+    x0, x1 = ends([r["hours"][1] for r in rows])
+    y0, y1 = ends([r[by] for r in rows])
+
+    def x(v):
+        return MARGIN + (math.log10(v) - x0) / (x1 - x0) * (WIDTH - 2 * MARGIN)
+
+    def y(v):
+        return HEIGHT - MARGIN - (math.log10(v) - y0) / (y1 - y0) * (HEIGHT - 2 * MARGIN)
+
+    points = [
+        {
+            "x": round(x(r["hours"][1]), 1),
+            "y": round(y(r[by]), 1),
+            "front": r["pareto"],
+            "late": not r["in_time"],
+            "label": f"{r['count']} x {r['id']}",
+            "title": f"{r['count']} x {r['name']}: {w.hours(r['hours'][1])}, " + (w.cost(r["cost"], answer["currency"]) if by == "cost" else f"{r['kilowatt_hours']:.3g} kWh"),
+        }
+        for r in rows
+    ]
+    front = sorted((p for p in points if p["front"]), key=lambda p: p["x"])
+    ticks = lambda low, high: [10.0**k for k in range(math.ceil(low), math.floor(high) + 1)]  # noqa: E731
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "margin": MARGIN,
+        "by": by,
+        "unit": (answer["currency"] or "") if by == "cost" else "kWh",
+        "points": points,
+        "front": " ".join(f"{p['x']},{p['y']}" for p in front),
+        "xticks": [(round(x(v), 1), f"{v:g}") for v in ticks(x0, x1)],
+        "yticks": [(round(y(v), 1), f"{v:g}") for v in ticks(y0, y1)],
+    }
+
+
+# -- what if -------------------------------------------------------------------------------------------
+def whatif(q: Question, answer: Dict[str, object]) -> dict:
+    """Axes and figures of the sliders: bytes of a device (low, point, high) and seconds of a sample for a few devices."""
+    transformer = q.network["kind"] != "totals"
+    heads, layers = q.network["heads"], q.network["layers"]
+    split = [m for m in (1.0, 2.0, 4.0, 8.0) if transformer and heads % m == 0] or [1.0]
+    top = 128 if q.size_class < 2 else 16
+    axes = {
+        "precision": ["fp32", "bf16"] if q.training else ["fp32", "fp16", "int8"],
+        "recompute": ["none", "full"] if q.training else ["none"],
+        "mp": split,
+        "pp": [p for p in (1.0, 2.0, 4.0, 8.0, 16.0) if p <= layers] if q.training and transformer and q.size_class else [1.0],
+        "data": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
+        "stage": [0.0, 1.0, 2.0, 3.0] if q.training else [0.0],
+        "micro": [float(1 << k) for k in range(8) if 1 << k <= top],
+    }
+    ids = [answer["focus"], *(("a100-80", "h100") if q.size_class >= 2 else ()), *(r["id"] for r in answer["recommended"])]
+    known = {d["id"]: d for d in q.devices}
+    chosen = [known[i] for i in dict.fromkeys(ids) if i in known][:SIDE_BY_SIDE]
+    grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, axes)
+    return {
+        "axes": axes,
+        "low": [_short(v / 2**30) for v in grid["low"]],
+        "point": [_short(v / 2**30) for v in grid["point"]],
+        "high": [_short(v / 2**30) for v in grid["high"]],
+        "seconds": [[_short(v) for v in one] for one in grid["seconds"]],
+        "devices": [
+            {"id": d["id"], "name": d["name"], "memory": d["figures"]["memory"][0]["value"], "watts": catalogue.core_device(d).get("watts", 0.0), "price": q.prices.get(d["id"])}
+            for d in chosen
+        ],
+        "samples": q.goals.get("samples", 1e6),
+        "unit": q.unit,
+        "currency": q.currency,
+        "start": {"precision": q.job.get("precision", "bf16"), "micro": min(axes["micro"][-1], 2.0 ** math.floor(math.log2(max(1.0, q.job.get("micro") or q.job["batch"]))))},
+        "training": q.training,
+        "words": {k: [w.word(k, "en"), w.word(k, "zh")] for k in ("yes", "tight", "unlikely", "no", "impossible")},
+    }
+
+
+def _short(v: float) -> Optional[float]:
+    return None if math.isnan(v) else float(f"{v:.4g}")

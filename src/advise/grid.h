@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every combination of a few choices, estimated at once: what the page's sliders look up.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "advise/step.h"
+
+namespace yuloh::advise {
+
+struct Axes {
+  std::vector<std::string> precision, recompute;
+  std::vector<double> mp, pp, data, stage, micro;
+  double passes = 8;  // micro-batches of a step where there is a pipeline; 1 elsewhere
+};
+struct Grid {
+  // One value for each combination, the last axis running fastest; NaN where the combination cannot be.
+  std::vector<double> low, point, high;       // bytes of one device
+  std::vector<std::vector<double>> seconds;  // by device: of one sample of the whole job
+};
+Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devices, const Fabric& f, const Axes& a);
+
+}  // namespace yuloh::advise
