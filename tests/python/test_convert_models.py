@@ -40,7 +40,7 @@ def onnx_file(tmp_path):
 def test_a_model_is_written_and_compared_at_two_sizes(capsys, onnx_file, tmp_path):
     weight = np.arange(16, dtype="float32").reshape(4, 4) / 10
     source = onnx_file([w.node("MatMul", ["x", "w"], ["h"]), w.node("Relu", ["h"], ["y"])], weights=[w.tensor("w", weight)])
-    for suffix in (".yuloh", ".json"):
+    for suffix in (".yuloh", ".json", ".onnx"):
         out = tmp_path / ("out" + suffix)
         status, text, _ = run(capsys, "convert", source, out)
         assert status == 0 and "N=2" in text and "N=3" in text and "Same" in text and out.exists()
@@ -51,7 +51,7 @@ def test_a_model_is_written_and_compared_at_two_sizes(capsys, onnx_file, tmp_pat
     status, text, _ = run(capsys, "convert", source, tmp_path / "again.yuloh", "--json", "--size", "batch=1,9")
     report = json.loads(text)
     assert status == 0 and report["same"] and [d["sizes"]["N"] for d in report["differences"]] == [1, 9]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.yuloh", "m.onnx", "out.json", "out.pdiparams", "out.yuloh"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.yuloh", "m.onnx", "out.json", "out.onnx", "out.pdiparams", "out.yuloh"]
 
 
 def test_unsupported_operators_are_listed_before_anything_is_written(capsys, onnx_file, tmp_path):

@@ -199,20 +199,21 @@ def _model(args, hook, weights) -> int:
         options["shapes"] = shapes_of(args.shape)
     given = arrays_of(args.input, source.program) if args.input else None
     try:
-        found = convert_model(source, args.out, args.rtol, args.atol, args.seed, sizes_of(args.size), given, not args.no_others, args.keep,
-                              **options)
+        outcome = convert_model(source, args.out, args.rtol, args.atol, args.seed, sizes_of(args.size), given, not args.no_others, args.keep,
+                                **options)
     except ConversionError as error:
         print(json.dumps({"out": None, "error": str(error)}) if args.json else f"{error}\nNothing was written.")
         return 1
-    good = all(d.ok for d in found)
+    found, good = outcome.differences, outcome.same
     written = good or args.keep
     if args.json:
         print(json.dumps({"out": args.out if written else None, "same": good, "rtol": args.rtol, "atol": args.atol,
+                          "notes": outcome.notes,
                           "differences": [d.as_dict() for d in found]}))
         return 0 if good else 1
-    print(table(found))
-    worst = max(found, key=lambda d: d.relative if d.relative == d.relative else float("inf"))
-    print(f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value of "
+    print("\n".join([table(found), *(f"  Note: {n}" for n in outcome.notes)]))
+    worst = max(found, key=lambda d: d.of_allowed)
+    print(f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value, in "
           f"{worst.output} (allowed: {args.atol:g} + {args.rtol:g} of it).")
     print(f"Written: {args.out}" if written else "Not written. Hint: yuloh diff finds the first operator that differs; --keep writes it all the same.")
     return 0 if good else 1

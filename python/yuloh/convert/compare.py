@@ -90,6 +90,7 @@ class Difference:
         want, got = np.asarray(want), np.asarray(got)
         self.shape, self.why = list(want.shape), ""
         self.largest = self.relative = float("nan")
+        self.of_allowed = float("inf")  # the share of what the tolerance allows
         if want.shape != got.shape:
             self.why = f"shapes differ: {list(want.shape)} and {list(got.shape)}"
         elif want.dtype.kind in "biu" and got.dtype.kind in "biu":
@@ -97,6 +98,7 @@ class Difference:
             self.largest = float(np.abs(want.astype("float64") - got.astype("float64")).max(initial=0))
             self.relative = wrong / max(1, want.size)
             self.why = f"{wrong} of {want.size} differ" if wrong else ""
+            self.of_allowed = float("inf") if wrong else 0.0
         else:
             self._floats(want.astype("complex128" if want.dtype.kind == "c" else "float64"),
                          got.astype("complex128" if got.dtype.kind == "c" else "float64"), rtol, atol)
@@ -111,7 +113,9 @@ class Difference:
         most = float(np.abs(want[finite]).max(initial=0))
         self.largest = float(np.abs(want[finite] - got[finite]).max(initial=0))
         self.relative = self.largest / most if most else self.largest
-        if self.largest > atol + rtol * most:
+        allowed = atol + rtol * most
+        self.of_allowed = self.largest / allowed if allowed else float(self.largest > 0)
+        if self.largest > allowed:
             self.why = f"above atol {atol:g} + rtol {rtol:g} x {most:.3g}"
 
     def as_dict(self):
@@ -139,6 +143,8 @@ def compare(program, run_other, seed, rtol, atol, asked=None, given=None, others
     for sizes, arrays, want in _runs(program, session, seed, asked, given):
         for runtime, run in [("", run_other), *others]:
             got = run(arrays)
+            if got is None:  # another runtime that cannot
+                continue
             if len(got) != len(want):
                 raise ValueError(f"{runtime or 'the written file'} gives {len(got)} outputs; expected {len(want)}.")
             found += [Difference(sizes, name or f"output {i}", _array(a), _array(b), rtol, atol, runtime)

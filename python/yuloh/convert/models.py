@@ -29,7 +29,7 @@ np.savez(sys.argv[3], *out)
 _PADDLE = """
 import sys, numpy as np, paddle.inference as pi
 config = pi.Config(*sys.argv[1].split("|"))
-config.disable_glog_info(); config.disable_gpu()
+config.disable_glog_info(); config.disable_gpu(); config.disable_mkldnn()
 predictor = pi.create_predictor(config)
 given = np.load(sys.argv[2])
 for i, name in enumerate(predictor.get_input_names()):
@@ -61,8 +61,8 @@ def refusals(source, out, **options):
     try:
         without = _core.unwritable(source.program, out, **options)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        hint = " Hint: --shape INPUT=N,M.. fixes open sizes." if "open size" in str(error) else ""
-        return [f"{source.name} cannot be written to {out}: {error}{hint}"]
+        text = str(error).replace("Hint: fix that size in the InputSpec.", "Hint: fix it by --shape INPUT=N,M.. (-1: stays open).")
+        return [f"{source.name} cannot be written to {out}: {text}"]
     if without:
         lines.append(f"{len(without)} operators have no counterpart in {os.path.splitext(out)[1]}:")
         lines += [f"  {op:<28} x{count:<4} first at {place or '?'}: {why}" for op, count, place, why in without]
@@ -118,7 +118,7 @@ def _run_elsewhere(code, path, arrays):
 
 
 def convert_model(source, out, rtol=1e-4, atol=1e-5, seed=0, sizes=None, given=None, others=True, keep=False, **options):
-    """Writes ``source`` (a ModelSource) to ``out`` and returns [Difference]. Raises ConversionError, with nothing written,
+    """Writes ``source`` (a ModelSource) to ``out`` and returns an Outcome. Raises ConversionError, with nothing written,
     where an operator has no counterpart; where a difference is above the tolerance the file is not put in place either,
     unless ``keep``.
     """
@@ -136,12 +136,38 @@ def convert_model(source, out, rtol=1e-4, atol=1e-5, seed=0, sizes=None, given=N
         written = os.path.join(parts, os.path.basename(out))
         _core.write_model(source.program, written, **options)
         beside = os.path.splitext(written)[0] + ".pdiparams"
+        notes = []
         predictor = create_predictor(Config(written, beside) if os.path.exists(beside) else Config(written))
-        more = [*runtimes(source.path, source.params), *runtimes(written)] if others else []
+        more = [(f"{name}, {side}", _optional(run, f"{name}, {side}", notes) if side == "IN" else run) for side, files in (("IN", (source.path, source.params)), ("OUT", (written,)))
+                for name, run in runtimes(*files)] if others else []
         found = compare(source.program, predictor.run, seed, rtol, atol, sizes, given, more)
         if keep or all(d.ok for d in found):
             for name in os.listdir(parts):
                 os.replace(os.path.join(parts, name), os.path.join(folder, name))
     finally:
         shutil.rmtree(parts, ignore_errors=True)
-    return found
+    return Outcome(found, notes)
+
+
+class Outcome:
+    """``differences`` ([Difference]) and ``notes`` (what another runtime could not do with the source)."""
+
+    def __init__(self, differences, notes):
+        self.differences, self.notes = differences, notes
+
+    @property
+    def same(self):
+        """Whether every difference is within the tolerance."""
+        return all(d.ok for d in self.differences)
+
+
+def _optional(run, name, notes):
+    """``run``, but what it refuses becomes a note and is not compared: the source is not ours to mend."""
+    def tried(arrays):
+        try:
+            return run(arrays)
+        except ConversionError as error:
+            if not any(n.startswith(name) for n in notes):
+                notes.append(f"{name}: {error}")
+            return None
+    return tried
