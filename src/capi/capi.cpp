@@ -138,9 +138,9 @@ yuloh_status yuloh_predictor_create(const char* model, const char* params, const
     if (c.threads > 0) set_num_threads(c.threads);
     auto p = std::make_unique<yuloh_predictor>();
     if (formats::is_package(model)) {
-      auto traced = formats::read_package(model);
-      if (!c.warm_up) traced->warm.clear();
-      p->program = traced;
+      const auto program = formats::read_package(model).program();
+      if (!c.warm_up) program->warm.clear();
+      p->program = program;
     } else {
       p->program = formats::make_program(formats::read_model(model, params ? params : ""));
     }

@@ -13,8 +13,8 @@
 namespace yuloh::formats {
 class Recorder : public InFlight {
  public:
-  Recorder(const Model& m, WeightCache* weights, const WatchFn& watch)
-      : model_(m), weights_(*weights), watch_(watch) {}
+  Recorder(const Model& m, WeightCache* weights, const WatchFn& watch, bool wide)
+      : model_(m), weights_(*weights), watch_(watch), wide_(wide) {}
 
   std::vector<Item> run(const std::vector<Item>& inputs) {
     if (inputs.size() != model_.graph.inputs.size())
@@ -89,10 +89,8 @@ class Recorder : public InFlight {
     return t;
   }
 
-  void set(const std::string& name, Item i, bool seen = true) {
-    if (name.empty()) return;
-    if (seen && watch_ && i.value) watch_(name, i.value);
-    scope_->values[name] = std::move(i);
+  void set(const std::string& name, Item i) {
+    if (!name.empty()) scope_->values[name] = std::move(i);
   }
 
   const Attribute* attribute(const ModelNode& n, const char* name) const {
@@ -137,7 +135,7 @@ class Recorder : public InFlight {
 
   void check_input(const Port& p, const Value& v) const {
     if (p.dtype == DType::kSequence || p.dtype == DType::kString) return;
-    if (v.dtype() != p.dtype)
+    if (v.dtype() != p.dtype && !(wide_ && is_float(v.dtype()) && is_float(p.dtype)))
       type_error("import: input '", p.name, "' of ", model_.path, " has dtype ", v.dtype(), "; expected ",
                  p.dtype, ".");
     bool fits = !p.ranked || p.dims.size() == v.shape().size();
@@ -147,7 +145,7 @@ class Recorder : public InFlight {
     std::string want;
     for (size_t d = 0; d < p.dims.size(); ++d)
       want += (d ? ", " : "") + (p.dims[d] >= 0           ? std::to_string(p.dims[d])
-                                 : p.dim_names[d].empty() ? "?"
+                                 : d >= p.dim_names.size() || p.dim_names[d].empty() ? "?"
                                                           : p.dim_names[d]);
     value_error("import: input '", p.name, "' of ", model_.path, " has shape ", v.shape(), "; expected [",
                 want, "].");
@@ -201,6 +199,24 @@ class Recorder : public InFlight {
   }
 
   void node(const ModelNode& n) {
+    apply(n);
+    if (wide_) widen(n);
+    if (watch_)
+      for (const std::string& name : n.outputs)
+        if (const auto it = scope_->values.find(name); it != scope_->values.end() && it->second.value)
+          watch_(n, name, it->second.value);
+  }
+  void widen(const ModelNode& n) {
+    const bool cast = n.type == "Cast" || n.type == "CastLike" || n.type == "cast";
+    for (const std::string& name : n.outputs) {
+      const auto it = scope_->values.find(name);
+      if (it == scope_->values.end() || !it->second.value || !is_float(it->second.value.dtype())) continue;
+      Value& v = it->second.value;
+      if (cast && is_float(item(n.inputs[0]).value.dtype())) v = item(n.inputs[0]).value;
+      if (v.dtype() != DType::kFloat64) v = call("cast", {v}, {{"dtype", DType::kFloat64}});
+    }
+  }
+  void apply(const ModelNode& n) {
     if (++count_ > kMaxNodes)
       value_error("import: more than ", kMaxNodes,
                   " nodes come out of the model's loops and functions. Hint: is a trip count damaged?");
@@ -260,7 +276,7 @@ class Recorder : public InFlight {
         i.value = make_data(i.value.type(), buffer(i.value, name, n));
       i.fixed = true, out.push_back(std::move(i));
     }
-    for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k], false);
+    for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k]);
     weights_.fold(&n, std::move(out));
   }
 
@@ -360,6 +376,7 @@ class Recorder : public InFlight {
   const Model& model_;
   WeightCache& weights_;
   const WatchFn& watch_;
+  const bool wide_;
   Scope* scope_ = nullptr;
   std::vector<const Scope*> suspended_;  // of callers of the function being walked
   std::unordered_map<const ModelGraph*, std::vector<std::vector<std::string>>> last_uses_;
@@ -369,8 +386,8 @@ class Recorder : public InFlight {
 };
 
 std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights,
-                               const WatchFn& watch) {
-  return Recorder(m, weights, watch).run(inputs);
+                               const WatchFn& watch, bool wide) {
+  return Recorder(m, weights, watch, wide).run(inputs);
 }
 
 // ---- Import: what a mapping sees ----

@@ -107,25 +107,32 @@ std::vector<Unsupported> unsupported_ops(const Model& m);  // all of them, up fr
 // The program of a model (run/program.h): weights become data nodes once.
 std::shared_ptr<const Program> make_program(std::shared_ptr<const Model> m);
 
-// Data nodes of a model's weights, made once and shared by its recordings. Thread-safe.
+// Data nodes of a model's weights, made once and shared by its recordings. Thread-safe. `make`, if given, makes
+// another value of one (wider, rounded, perturbed).
 class WeightCache {
  public:
+  WeightCache() = default;
+  explicit WeightCache(std::function<Value(const Value&)> make) : make_(std::move(make)) {}
   Value get(const FileTensor& t);
   // What nodes make of weights alone (dequantised, transposed, reshaped ones): computed once, null before.
   const std::vector<Item>* folded(const ModelNode* n);
   void fold(const ModelNode* n, std::vector<Item> outputs);
 
  private:
+  std::function<Value(const Value&)> make_;
   std::mutex mu_;
   std::unordered_map<const FileTensor*, Value> made_;
   std::unordered_map<const ModelNode*, std::vector<Item>> folded_;
 };
-using WatchFn = std::function<void(const std::string&, const Value&)>;
+// Sees each named tensor once its node is recorded.
+using WatchFn = std::function<void(const ModelNode& node, const std::string& name, const Value& v)>;
+// `wide`: every floating-point value in float64, and casts between floating-point types do nothing: what the model
+// means rather than what its precision makes of it. Inputs and weights are given wide.
 std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights,
-                               const WatchFn& watch = {});
+                               const WatchFn& watch = {}, bool wide = false);
 
 // Records the model on these inputs (placeholders or values, in the order of m.graph.inputs); returns its
-// outputs. `watch`, if given, sees each named value as it is made (first-divergence finder).
+// outputs.
 Values record(const Model& m, const Values& inputs, const WatchFn& watch = {});
 
 }  // namespace yuloh::formats

@@ -35,7 +35,10 @@ Value WeightCache::get(const FileTensor& t) {
   if (t.type.dtype == DType::kString) fail(ErrorKind::kNotImplemented, "import: strings are not supported.");
   std::lock_guard lock(mu_);
   Value& v = made_[&t];
-  if (!v) v = make_data(t.type, t.buffer);
+  if (!v) {
+    v = make_data(t.type, t.buffer);
+    if (make_) v = make_(v);
+  }
   return v;
 }
 

@@ -3,6 +3,7 @@
 #include "formats/model.h"
 
 #include "formats/mapped_file.h"
+#include "formats/package.h"
 #include "formats/paddle.h"
 #include "formats/readers.h"
 
@@ -18,6 +19,11 @@ bool looks_like_program(const Ref<Storage>& file) {
 }  // namespace
 
 std::shared_ptr<const Model> read_model(const std::string& path, const std::string& params) {
+  if (is_package(path)) {
+    const Package p = read_package(path);
+    if (!p.model) value_error("read: ", path, " holds a program that was recorded here, not a file's. Hint: jit.load or create_predictor runs it.");
+    return p.model;
+  }
   const Ref<Storage> file = map_file(path);
   const auto* p = static_cast<const unsigned char*>(file->data);
   // ONNX begins with ir_version (field 1, a number) in what every writer makes; an empty model is named as one, too.

@@ -172,7 +172,10 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
     for (size_t i = 0; i < types.size(); ++i) in.push_back(make_input(types[i], static_cast<int64_t>(i)));
     g.inputs.assign(in.begin(), in.end());
     const Values out = program->record(in);
-    g.outputs.assign(out.begin(), out.end());
+    for (const Value& v : out) {  // what recording had to read has run, and no longer knows what it was made from
+      const bool ran = v.node->kind == Node::Kind::kOp && v.node->materialised(v.index);
+      g.outputs.push_back(ran ? make_data(v.type(), v.node->outputs[v.index].buffer) : v);
+    }
     PassOptions po;
     po.fold_weights = options.fold_weights && options.plan.rules;
     po.precision = options.precision, po.keep_precision = options.keep_precision, po.min_segment = options.min_segment;
