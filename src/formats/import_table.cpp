@@ -102,7 +102,7 @@ class ModelProgram : public Program {
     return r;
   }
   Values record_by_place(const Values& in, const Made& made) const override {
-    return record_with(*model_, in, &weights_, [&](const std::string& name, const Value&) { made("`" + name + "`"); });
+    return record_with(*model_, in, &weights_, [&](const ModelNode&, const std::string& name, const Value&) { made("`" + name + "`"); });
   }
 
  private:

@@ -2,6 +2,7 @@
 // read_model: which dialect a file is in, by its first bytes.
 #include "formats/model.h"
 
+#include "formats/import.h"
 #include "formats/mapped_file.h"
 #include "formats/package.h"
 #include "formats/paddle.h"
@@ -32,6 +33,13 @@ std::shared_ptr<const Model> read_model(const std::string& path, const std::stri
                                    : p[0] == 0x0a && looks_like_program(file) ? read_program_desc(path, file, params)
                                                                                : read_onnx(path, file);
   return m;
+}
+
+std::shared_ptr<Program> Package::program() const {
+  if (traced) return traced;
+  const auto made = std::const_pointer_cast<Program>(make_program(model));  // nobody else has it yet
+  made->warm = extras.warm, made->drop_pages = drop_pages;
+  return made;
 }
 
 }  // namespace yuloh::formats

@@ -10,7 +10,6 @@
 
 #include <sys/mman.h>
 
-#include "formats/import.h"
 #include "formats/mapped_file.h"
 #include "formats/package_parts.h"
 #include "formats/whole_file.h"
@@ -289,13 +288,6 @@ Package read_package(const std::string& path) {
   p.drop_pages();  // reading it all for the checksums made them resident
   if (p.traced) p.traced->drop_pages = p.drop_pages, p.traced->warm = p.extras.warm;
   return p;
-}
-
-std::shared_ptr<Program> Package::program() const {
-  if (traced) return traced;
-  const auto made = std::const_pointer_cast<Program>(make_program(model));  // nobody else has it yet
-  made->warm = extras.warm, made->drop_pages = drop_pages;
-  return made;
 }
 
 }  // namespace yuloh::formats

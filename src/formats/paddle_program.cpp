@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Paddle's ProgramDesc (`.pdmodel`): blocks of operators over named variables that may be written more than once
 // (`while`, in-place operators). Every write makes a new name here, so that the names of a Model are values.
+#include <set>
+
 #include "formats/mapped_file.h"
 #include "formats/paddle.h"
 #include "formats/wire.h"
@@ -216,12 +218,15 @@ class Builder {
     const auto* sub = std::get_if<int64_t>(&op.attrs.at("sub_block"));
     if (!sub || *sub <= static_cast<int64_t>(block) || *sub >= static_cast<int64_t>(blocks_.size()))
       bad("has an operator ", op.type, " without a block of its own");
+    // A block belongs to one operator: else a few of them stand for any number of graphs.
+    if (!owned_.insert(*sub).second) bad("has two operators on block ", *sub);
     if (op.type != "while" && op.type != "conditional_block") {
       ModelNode n;
       n.type = op.type;
       g->nodes.push_back(std::move(n));  // reported as unsupported
       return;
     }
+    if (++depth_ > kMaxDepth) bad("has blocks nested more than ", kMaxDepth, " deep");
     const bool loop = op.type == "while";
     const std::string condition = first(op.inputs, loop ? "Condition" : "Cond");
     std::vector<std::string> carried;
@@ -267,6 +272,7 @@ class Builder {
     n.attrs["region0"] = std::move(body);
     for (const std::string& v : results) n.outputs.push_back(write(scope, v));
     g->nodes.push_back(std::move(n));
+    --depth_;
   }
   std::string first(const std::map<std::string, std::vector<std::string>>& slots, const char* slot) const {
     const auto it = slots.find(slot);
@@ -274,8 +280,11 @@ class Builder {
     return it->second[0];
   }
 
+  static constexpr int kMaxDepth = 100;
+  int depth_ = 0;
   const std::string& path_;
   std::vector<Block> blocks_;
+  std::set<int64_t> owned_;
   std::map<std::string, int> versions_;
 };
 }  // namespace

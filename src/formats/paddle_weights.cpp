@@ -68,7 +68,9 @@ FileTensor read_tensor(Cursor& c, const std::string& path, const Ref<Storage>& f
   t.type.dtype = paddle_dtype(code, name);
   for (int64_t d : t.type.shape)
     if (d < 0) c.bad("gives ", name, " a size of ", d);
-  const size_t bytes = static_cast<size_t>(numel(t.type.shape)) * dtype_size(t.type.dtype);
+  size_t bytes;
+  if (__builtin_mul_overflow(static_cast<size_t>(numel(t.type.shape)), dtype_size(t.type.dtype), &bytes))
+    c.bad("gives ", name, " the shape ", t.type.shape);
   const size_t at = c.position();
   c.take(bytes);
   t.buffer = slice_of(file, at, t.type);

@@ -12,6 +12,7 @@
 namespace yuloh::formats {
 namespace {
 using Json = nlohmann::json;
+constexpr int64_t kMaxScratch = int64_t{64} << 20;  // bytes of parameters that the weights file does not hold
 
 DType type_code(const std::string& code, const std::string& where) {
   static const std::map<std::string, DType> codes{
@@ -32,7 +33,7 @@ class Reader {
     const Json& base = at(root, "base_code", "the file");
     if (at(base, "magic", "base_code") != "pir") bad("it is not a PIR program");
     model_.dialect = Dialect::kPaddle;
-    model_.producer = cat("pir ", at(base, "version", "base_code").dump());
+    model_.producer = cat("pir ", text(at(base, "version", "base_code")));
     const Json& blocks = block_of(at(root, "program", "the file"));
     graph(blocks, &model_.graph, 0);
   }
@@ -61,7 +62,7 @@ class Reader {
     return blocks[0];
   }
   int64_t integer(const Json& j, const std::string& where) const {
-    if (!j.is_number_integer()) bad("a number was expected in ", where, ", got ", j.dump().substr(0, 60));
+    if (!j.is_number_integer()) bad("a number was expected in ", where, ", got ", text(j).substr(0, 60));
     return j.get<int64_t>();
   }
 
@@ -88,7 +89,10 @@ class Reader {
     }
     return t;
   }
-  static std::string text(const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); }
+  // Lists and objects stand for their kind: writing one out recurses as deep as a hostile file likes.
+  static std::string text(const Json& j) {
+    return j.is_string() ? j.get<std::string>() : j.is_structured() ? std::string("(") + j.type_name() + ")" : j.dump();
+  }
 
   // ---- attributes ----
   Attribute attribute(const Json& j, const std::string& where, int depth = 0) const {
@@ -279,7 +283,11 @@ std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage
   Reader r(path, m.get());
   r.read(root);
   m->graph.weights = read_paddle_weights(weights_path(path, params), r.parameters());
+  size_t scratch = 0;
   for (const auto& [name, type] : r.scratch()) {
+    const int64_t n = numel(type.shape);
+    if (n > kMaxScratch || (scratch += static_cast<size_t>(n) * dtype_size(type.dtype)) > static_cast<size_t>(kMaxScratch))
+      value_error("read: ", path, ": parameter ", name, " is not saved and has shape ", type.shape, ", too large for a work area.");
     FileTensor t{type, allocate_buffer(type)};
     std::memset(t.buffer->data(), 0, static_cast<size_t>(numel(type.shape)) * dtype_size(type.dtype));
     m->graph.weights.emplace(name, std::move(t));

@@ -172,7 +172,7 @@ void bind_formats(nb::module_& m) {
               for (nb::handle h : inputs) in.push_back(item_of(h.ptr()));
               WatchFn see;
               if (!watch.is_none())
-                see = [&](const std::string& name, const Value& v) { watch(name, nb::steal(wrap_value(v))); };
+                see = [&](const ModelNode&, const std::string& name, const Value& v) { watch(name, nb::steal(wrap_value(v))); };
               nb::list out;
               for (const Item& i : record_items(*f.model, in, &f.weights, see)) out.append(object_of(i));
               return out.release().ptr();

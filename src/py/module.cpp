@@ -27,6 +27,7 @@ void bind_loader(nb::module_& m);  // loader.cpp
 void bind_programs(nb::module_& m);  // program.cpp
 void bind_weight_files(nb::module_& m);  // weight_files.cpp
 void bind_advise(nb::module_& m);  // advise.cpp
+void bind_divergence(nb::module_& m);  // divergence.cpp
 namespace {
 
 struct DTypeObject {
@@ -366,6 +367,7 @@ NB_MODULE(_core, m) {
   bind_programs(m);
   bind_weight_files(m);
   bind_advise(m);
+  bind_divergence(m);
   set_poll(poll_signals);
   set_interpreter_lock({[]() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
                         [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }});

@@ -10,7 +10,7 @@
 #include "formats/import.h"
 #include "formats/package.h"
 #include "formats/write_model.h"
-#include "py/py_tensor.h"
+#include "py/objects.h"
 #include "run/recording.h"
 #include "run/traced.h"
 
@@ -19,47 +19,6 @@ namespace nb = nanobind;
 namespace yuloh::py {
 namespace {
 
-// A failure of the core as the Python exception it stands for.
-template <class F>
-auto checked(F f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const PythonError&) {
-    throw nb::python_error();
-  } catch (const NeedsData& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
-  } catch (const Error& e) {
-    set_python_error(e);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  }
-  throw nb::python_error();
-}
-
-nb::object tensor_object(const Value& v) {
-  PyObject* o = wrap_value(v);
-  if (!o) throw nb::python_error();
-  return nb::steal(o);
-}
-nb::object dtype_of(DType t) { return nb::borrow(dtype_object(t)); }
-
-TensorType type_from(nb::handle h) {  // (shape, dtype)
-  TensorType t;
-  const nb::tuple pair = nb::cast<nb::tuple>(h);
-  t.shape = as_shape(nb::object(pair[0]).ptr(), "shape");
-  if (!dtype_from_object(nb::object(pair[1]).ptr(), &t.dtype)) type_error("program: unknown dtype.");
-  return t;
-}
-std::vector<TensorType> types_from(nb::handle list) {
-  std::vector<TensorType> r;
-  for (nb::handle h : list) r.push_back(type_from(h));
-  return r;
-}
-nb::object type_object(const TensorType& t) {
-  nb::list shape;
-  for (Dim d : t.shape) shape.append(d);
-  return nb::make_tuple(shape, dtype_of(t.dtype));
-}
 nb::list ports_object(const std::vector<ProgramPort>& ports) {
   nb::list r;
   for (const ProgramPort& p : ports) r.append(nb::make_tuple(p.name, dtype_of(p.dtype), nb::cast(p.dims), nb::cast(p.dim_names)));
@@ -282,10 +241,14 @@ void bind_traced(nb::module_& m) {
         });
       }, nb::arg("inputs"), nb::arg("weights").none() = nb::none(), "Records it into the graph of this thread; gradients flow.")
       .def("save", [](const TracedProgram& p, const std::string& path) { checked([&] { formats::write_package(p, path); }); })
-      .def_static("load", [](const std::string& path) { return checked([&] { return formats::read_package(path); }); });
+      .def_static("load", [](const std::string& path) { return checked([&] {
+        const formats::Package p = formats::read_package(path);
+        if (!p.traced) value_error("load: ", path, " holds a model of another format, not a program that was recorded here.");
+        return p.traced;
+      }); });
   m.def("load_program", [](const std::string& path, const std::string& params) -> std::shared_ptr<Program> {
     return checked([&]() -> std::shared_ptr<Program> {
-      if (formats::is_package(path)) return formats::read_package(path);
+      if (formats::is_package(path)) return formats::read_package(path).program();
       return std::const_pointer_cast<Program>(formats::make_program(formats::read_model(path, params)));
     });
   }, nb::arg("path"), nb::arg("params") = "", "The program in a file of any format that can be read.");

@@ -21,6 +21,8 @@ COMMANDS = (
     "report",
     "convert",
     "inspect",
+    "diff",
+    "pack",
     "advise",
     "doctor",
 )

@@ -72,6 +72,7 @@ class Config:
         self._cache_bytes = 256 << 20
         self._shapes = {}         # min, max, opt of set_trt_dynamic_shape_info
         self._collect, self._tuned = "", ""
+        self._golden = False
         self._gpu_mb, self._gpu_id = 0, 0
         if len(files) == 1:
             self.set_model(files[0])
@@ -274,6 +275,12 @@ class Config:
     onednn_int8_enabled = mkldnn_int8_enabled
 
     # ---- graph and memory ----------------------------------------------------------------------------------
+    def verify_golden_samples(self, x=True):
+        """Yuloh's own: ``create_predictor`` runs the golden samples of the package and raises RuntimeError where one does not
+        come out as it did.
+        """
+        self._golden = bool(x)
+
     def switch_ir_optim(self, x=True):
         """False: ops run as recorded: no fusion, folding or rewriting."""
         self._ir_optim = bool(x)

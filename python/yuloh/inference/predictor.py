@@ -10,6 +10,7 @@ import numpy as np
 from .. import _core
 from .config import Config
 from .kinds import PlaceType, PrecisionType, data_type_of
+from .package import require_samples
 
 __all__ = ["Predictor", "PredictorPool", "Tensor", "create_predictor"]
 
@@ -292,6 +293,8 @@ def create_predictor(config):
         session.warm_up(_types_for(program, shapes))
     if not config._warm_shapes() and not getattr(program, "warm", None):
         _warm_one_row(session, program)
+    if config._golden:
+        require_samples(session, path, config._session_options()["precision"] != "float32")
     return Predictor(session, program, config.shape_range_info_path())
 
 

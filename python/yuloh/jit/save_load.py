@@ -175,7 +175,9 @@ def find_files(path):
 def _program(file):
     """The program in a file; Paddle's own are recorded on placeholders, with their parameters by name."""
     if file.endswith(SUFFIX):
-        return _core.TracedProgram.load(file)
+        program = _core.load_program(file, "")
+        if isinstance(program, _core.TracedProgram):
+            return program  # else a package of somebody else's model
     from ..static import InputSpec
     params = os.path.splitext(file)[0] + ".pdiparams"
     model = _core.FileModel(file, params if os.path.exists(params) else "")

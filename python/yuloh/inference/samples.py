@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference room: inputs for a program, from an .npz file or drawn."""
+import numpy as np
+
+from .. import _core
+
+__all__ = ["draw_inputs", "read_inputs", "read_samples"]
+
+_BATCH, _SIZE = 2, 32  # of open sizes that nobody fixed
+
+
+def draw_inputs(ports, sizes=None, seed=0):
+    """Arrays for ``[(name, dtype, dims, dim names)]``: normal numbers, small integers, booleans.
+
+    ``sizes``: {name of a size, or "input.axis": extent}; other open sizes are 2 in front and 32 elsewhere.
+    """
+    sizes, used, arrays = dict(sizes or {}), set(), []
+    rng = np.random.default_rng(seed)
+    for name, dtype, dims, *more in ports:
+        labels = list(more[0]) if more else []
+        shape = []
+        for axis, extent in enumerate(dims):
+            label = labels[axis] if axis < len(labels) else ""
+            keys = [k for k in (f"{name}.{axis}", label) if k and k in sizes]
+            used.update(keys)
+            if extent < 0:
+                extent = sizes[keys[0]] if keys else _BATCH if axis == 0 else _SIZE
+            elif keys and sizes[keys[0]] != extent:
+                raise ValueError(f"size {keys[0]}={sizes[keys[0]]} does not suit input `{name}`, whose axis {axis} is {extent}.")
+            shape.append(int(extent))
+        arrays.append(_drawn(rng, dtype, shape))
+    unknown = set(sizes) - used
+    if unknown:
+        open_sizes = [f"{p[0]}.{axis}" for p in ports for axis, n in enumerate(p[2]) if n < 0]
+        raise ValueError(f"there is no size {sorted(unknown)[0]!r}; expected one of {open_sizes or 'none: all are fixed'}.")
+    return arrays
+
+
+def _drawn(rng, dtype, shape):
+    name = dtype.name
+    if name == "bool":
+        return rng.random(shape) < 0.5
+    if name.startswith(("int", "uint")):
+        return rng.integers(0, 4, shape).astype(name)
+    if name.startswith("complex"):
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(name)
+    values = rng.standard_normal(shape).astype("float64" if name == "float64" else "float32")
+    return values if values.dtype.name == name else _core.from_buffer(np.ascontiguousarray(values)).astype(dtype)
+
+
+def read_inputs(path, ports):
+    """Arrays of an .npz file in the order of the ports: by input name, else by position (x0, arr_0, ...)."""
+    with _opened(path) as file:
+        return _in_order(dict(file), path, ports)
+
+
+def read_samples(path, ports):
+    """[arrays] of an .npz file that may hold several samples: `name`, or `name.0`, `name.1`, ... each."""
+    with _opened(path) as file:
+        arrays = dict(file)
+    numbered = {}
+    for key, array in arrays.items():
+        stem, dot, number = key.rpartition(".")
+        if dot and number.isdigit() and stem in {p[0] for p in ports}:
+            numbered.setdefault(int(number), {})[stem] = array
+    if not numbered:
+        return [_in_order(arrays, path, ports)]
+    return [_in_order(numbered[k], path, ports) for k in sorted(numbered)]
+
+
+def _opened(path):
+    try:
+        file = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path} is no .npz file of arrays ({error}).") from None
+    if not hasattr(file, "files"):
+        raise ValueError(f"{path} holds one array; expected an .npz file with an array for each input.")
+    return file
+
+
+def _in_order(arrays, path, ports):
+    names = [p[0] for p in ports]
+    if all(n in arrays for n in names):
+        found = [arrays[n] for n in names]
+    else:
+        for pattern in ("x{}", "arr_{}", "input_{}"):
+            if all(pattern.format(i) in arrays for i in range(len(names))):
+                found = [arrays[pattern.format(i)] for i in range(len(names))]
+                break
+        else:
+            missing = [n for n in names if n not in arrays]
+            raise ValueError(f"{path} has no array for input {missing[0]!r}, got {sorted(arrays)}; expected {names} or x0, x1, ...")
+    return [_fitting(a, p) for a, p in zip(found, ports)]
+
+
+def _fitting(array, port):
+    name, dtype, dims = port[:3]
+    if array.dtype.name != dtype.name:
+        if dtype.name == "bfloat16" and array.dtype.name == "float32":
+            return _core.from_buffer(np.ascontiguousarray(array)).astype(dtype)
+        raise ValueError(f"input `{name}` has the wrong dtype, got {array.dtype.name}; expected {dtype.name}.")
+    if len(dims) == array.ndim and all(n < 0 or n == k for n, k in zip(dims, array.shape)):
+        return array
+    if not dims and array.ndim:  # a file may leave the rank open
+        return array
+    raise ValueError(f"input `{name}` has the wrong shape, got {list(array.shape)}; expected {list(dims)} (-1: any).")
