@@ -117,6 +117,17 @@ def test_a_layer_with_weights_of_pytorchs(tmp_path):
     assert done.returncode == 0 and list(paddle.load(str(tmp_path / "v.pdparams"))) == ["module.l.weight", "module.l.bias"]
 
 
+@pytest.mark.parametrize("code, text", [
+    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.nothing()\n", "nothing.*net.py:4"),
+    ("class Net:\n    def __init__(self, a):\n        pass\n", "TypeError"), ("class Net(:\n", "SyntaxError.*net.py:1"), ("", "no 'Net'"),
+    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n", "value of a tensor")])
+def test_errors_of_the_users_code_are_one_sentence(code, text, tmp_path):
+    import re
+    (tmp_path / "net.py").write_text(code)
+    done = command("convert", "net.py:Net", "o.yuloh", "--input-spec", "[2,3]", cwd=tmp_path)
+    assert done.returncode == 2 and re.search(text, done.stderr) and len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
 def test_paddles_models_keep_their_answers(capsys, tmp_path):
     for name, out in (("lenet.pdmodel", "a.json"), ("encoder.json", "b.yuloh")):
         status, text, err = run(capsys, "convert", DATA / "paddle_models" / name, tmp_path / out, "--no-others")

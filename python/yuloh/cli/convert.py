@@ -211,6 +211,9 @@ def _model(args, hook, weights) -> int:
                           "notes": outcome.notes,
                           "differences": [d.as_dict() for d in found]}))
         return 0 if good else 1
+    if not good and source.quantised:
+        outcome.notes.append("the model is quantised: a value that falls between two steps may be rounded to either (1/255 of a tensor's "
+                             "range), so --rtol 2e-2 is a fair bound.")
     print("\n".join([table(found), *(f"  Note: {n}" for n in outcome.notes)]))
     worst = max(found, key=lambda d: d.of_allowed)
     print(f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value, in "

@@ -20,7 +20,7 @@ def open_sizes(program):
     for i, (name, _, dims, labels) in enumerate(program.inputs):
         for axis, n in enumerate(dims):
             if n < 0:
-                label = labels[axis] if axis < len(labels) else ""
+                label = labels[axis] if axis < len(labels) and labels[axis] != "?" else ""
                 found[i, axis] = label or f"{name}.{axis}"
     return found
 

@@ -1,16 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert room: what a command line means: a Layer by name, an input's spec, a hook file, a model file."""
 import ast
+import contextlib
 import importlib
 import importlib.util
 import os
 import re
 import runpy
 import sys
+import traceback
 
 from .. import _core
 
 __all__ = ["ModelSource", "layer_named", "parse_spec", "run_hook"]
+
+
+class _Said(ValueError):
+    """A sentence of ours, which needs no place."""
+
+
+@contextlib.contextmanager
+def _of_the_user(what):
+    """What the user's own code raises becomes one sentence with its place."""
+    try:
+        yield
+    except _Said:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{frame.filename}:{frame.lineno}"
+        text = str(error).strip().splitlines()
+        raise ValueError(f"{what}: {type(error).__name__}: {text[0] if text else ''} (at {place})") from error
 
 
 def layer_named(text):
@@ -25,6 +45,14 @@ def layer_named(text):
         path, _, arguments = text[:-1].partition("(")
     args, kwargs = _literals(text, arguments)
     module, name = _place(path)
+    with _of_the_user(text):
+        made = _found(module, name)
+        if isinstance(made, type) or (callable(made) and not isinstance(made, Layer) and (arguments or _builds_layer(made))):
+            made = made(*args, **kwargs)
+    return made
+
+
+def _found(module, name):
     try:
         if module.endswith(".py"):
             spec = importlib.util.spec_from_file_location(os.path.basename(module)[:-3], module)
@@ -38,11 +66,9 @@ def layer_named(text):
         made = home
         for part in name.split("."):
             made = getattr(made, part)
+        return made
     except (ImportError, AttributeError, FileNotFoundError) as error:
-        raise ValueError(f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
-    if isinstance(made, type) or (callable(made) and not isinstance(made, Layer) and (arguments or _builds_layer(made))):
-        made = made(*args, **kwargs)
-    return made
+        raise _Said(f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
 
 
 def _place(path):
@@ -95,7 +121,8 @@ def run_hook(path):
     """Runs a hook file; what it defines by name (``rename_weight``) is returned, mappings it adds are in force."""
     if not os.path.isfile(path):
         raise ValueError(f"there is no hook file {path!r}.")
-    return runpy.run_path(path)
+    with _of_the_user(path):
+        return runpy.run_path(path)
 
 
 class ModelSource:
@@ -134,12 +161,19 @@ class ModelSource:
             static = layer.forward if isinstance(layer.forward, StaticFunction) else StaticFunction(type(layer).forward, None, layer)
         elif not isinstance(layer, StaticFunction):
             static = to_static(layer)
-        return cls(name, "Python", program_of(static, specs))
+        with _of_the_user(name):
+            return cls(name, "Python", program_of(static, specs))
 
     @property
     def n_operators(self):
         """How many operators it has, of the file's own kind."""
         return len(self.file.op_types) if self.file else sum(n["kind"] == "op" for n in self.program.nodes)
+
+    @property
+    def quantised(self):
+        """Whether some of its operators compute with quantised values."""
+        names = self.file.op_types if self.file else [n["op"] for n in self.program.nodes if n["kind"] == "op"]
+        return any("quantize" in n.lower() or n.lower().startswith("qlinear") for n in names)
 
     def unsupported(self):
         """[(operator, count, first place)] without a mapping."""
