@@ -28,4 +28,14 @@ struct ProgramOp {
 // In PIR's names and argument order. Operators that have no row keep name and attributes, and their arguments in slot order.
 ModelNode renamed(const ProgramOp& op);
 
+
+// The other way: what an operator of PIR is in a ProgramDesc. Null: the same name with X and Out.
+struct WriteRow {
+  std::string old;
+  std::vector<std::string> inputs, outputs, unread;  // slots by position; outputs that nobody reads
+  std::map<std::string, std::string> renamed, kinds;  // attributes
+  std::map<size_t, std::string> constants;            // position -> attribute where it is a constant
+};
+const WriteRow* write_row(const std::string& name);
+
 }  // namespace yuloh::formats

@@ -169,6 +169,7 @@ void full_batch_size_like(Import& i) {
   s[at] = i.in(0).shape()[from];
   i.out(full(Shape(s.begin(), s.end()), i.real("value", 0), dtype_attr(i, "dtype", DType::kFloat32)));
 }
+void hardtanh(Import& i) { i.out(call("hardtanh", {i.in(0)}, {{"min", i.real("t_min", -1)}, {"max", i.real("t_max", 1)}})); }
 void assign_value(Import& i) {
   const Ints s = i.ints_attr("shape", {});
   const DType t = dtype_attr(i, "dtype", DType::kFloat32);
@@ -385,7 +386,7 @@ const ImportTable kSame(Dialect::kPaddle, {
     SAME("cast"), SAME("ceil"), SAME("celu"), SAME("channel_shuffle"), SAME("clip"), SAME("cos"), SAME("cosh"), SAME("cummax"), SAME("cummin"),
     SAME("elu"), SAME("equal"), SAME("erf"), SAME("erfinv"), SAME("exp"), SAME("expm1"), SAME("flatten"), SAME("flip"), SAME("floor"), SAME("floor_divide"),
     SAME("fmax"), SAME("fmin"), SAME("gather_nd"), SAME("gelu"), SAME("greater_equal"), SAME("greater_than"), SAME("hardshrink"),
-    SAME("hardsigmoid"), SAME("hardswish"), SAME("hardtanh"), SAME("heaviside"), SAME("index_add"), SAME("index_sample"), SAME("index_select"),
+    SAME("hardsigmoid"), SAME("hardswish"), {"hardtanh", hardtanh}, SAME("heaviside"), SAME("index_add"), SAME("index_sample"), SAME("index_select"),
     SAME("isclose"), SAME("isfinite"), SAME("isinf"), SAME("isnan"), SAME("kthvalue"), SAME("leaky_relu"), SAME("lerp"), SAME("less_equal"),
     SAME("less_than"), SAME("lgamma"), SAME("log"), SAME("log10"), SAME("log1p"), SAME("log2"), SAME("log_softmax"), SAME("logcumsumexp"),
     SAME("logical_and"), SAME("logical_not"), SAME("logical_or"), SAME("logical_xor"), SAME("logit"), SAME("logsumexp"), SAME("matmul"),

@@ -57,6 +57,15 @@ std::pair<std::string, std::vector<std::string>> read_arguments(Wire w) {
   return a;
 }
 
+double read_scalar(Wire w) {
+  double v = 0;
+  while (w.next()) {
+    if (w.field == 2 || w.field == 3) v = static_cast<double>(w.integer());
+    else if (w.field == 4) w.fixeds<double>([&](double d) { v = d; });
+  }
+  return v;
+}
+
 std::pair<std::string, Attribute> read_attribute(Wire w) {
   enum { kInt, kFloat, kString, kInts, kFloats, kStrings, kBool, kBools, kBlock, kLong, kBlocks, kLongs, kFloat64s, kVar,
          kVars, kFloat64, kScalar, kScalars };
@@ -79,6 +88,7 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
       case 11: case 14: case 15: w.integers([&](int64_t v) { ints.push_back(v); }); break;
       case 16: w.fixeds<double>([&](double v) { reals.push_back(v); }); break;
       case 19: w.fixeds<double>([&](double v) { real = v; }); break;
+      case 20: case 21: reals.push_back(read_scalar(w.message())); break;
       default: break;
     }
   switch (type) {
@@ -86,7 +96,8 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
     case kFloat: case kFloat64: return {name, real};
     case kString: case kVar: return {name, text};
     case kInts: case kBools: case kBlocks: case kLongs: return {name, ints};
-    case kFloats: case kFloat64s: return {name, reals};
+    case kFloats: case kFloat64s: case kScalars: return {name, reals};
+    case kScalar: return {name, reals.empty() ? 0.0 : reals[0]};
     case kStrings: case kVars: return {name, texts};
     default: return {name, Attribute{}};
   }

@@ -114,6 +114,11 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
 }
 
 void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights) {
+  if (weights.empty()) {  // Paddle takes no file for no weights, but not an empty one; an older one would be another program's
+    std::error_code gone;
+    std::filesystem::remove(path, gone);
+    return;
+  }
   std::vector<std::string> heads;  // before each tensor's data
   std::vector<Ref<Buffer>> data;
   for (const auto& [name, v] : weights) {

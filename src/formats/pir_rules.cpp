@@ -48,7 +48,7 @@ constexpr Plain kPlain[] = {
     {"all", "all", "axis:i64s keepdim:bool"}, {"any", "any", "axis:i64s keepdim:bool"}, {"amax", "amax", "axis:i64s keepdim:bool"},
     {"amin", "amin", "axis:i64s keepdim:bool"}, {"mean", "mean", "@axis keepdim:bool"}, {"max", "max", "@axis keepdim:bool"},
     {"min", "min", "@axis keepdim:bool"}, {"gather_nd", "gather_nd", ""}, {"index_select", "index_select", "axis:i32"},
-    {"scatter_nd_add", "scatter_nd_add", ""}, {"index_sample", "index_sample", ""}, {"take_along_axis", "take_along_axis", "axis:i32"},
+    {"scatter_nd_add", "scatter_nd_add", ""}, {"index_sample", "index_sample", ""},
     {"argsort", "argsort", "axis:i32 descending:bool stable:bool"},
     {"pixel_shuffle", "pixel_shuffle", "upscale_factor:i32 data_format:str"}, {"matmul", "matmul", "transpose_x:bool transpose_y:bool"},
 };
@@ -245,6 +245,28 @@ void transposed(PirNode& n) {
   const auto rank = n.g.type(n.in[0]).dims.size();
   n.done(rank < 2 ? n.in[0] : n.g.op("transpose", {n.in[0]}, {G::i32s("perm", {1, 0})}, n.out[0]));
 }
+// Paddle's operator does not broadcast: whichever has extent 1 off the axis is expanded to the other.
+void take_along_axis(PirNode& n) {
+  const std::vector<int64_t> dims[2] = {n.g.type(n.in[0]).dims, n.g.type(n.in[1]).dims};
+  const auto axis = static_cast<size_t>(n.integer("axis") < 0 ? n.integer("axis") + static_cast<int64_t>(dims[0].size()) : n.integer("axis"));
+  Id made[2];
+  for (int k : {0, 1}) {
+    std::vector<Id> parts;
+    PirType t = n.g.type(n.in[static_cast<size_t>(k)]);
+    bool wider = false;
+    for (size_t d = 0; d < dims[k].size(); ++d) {
+      const int64_t other = dims[1 - k][d];
+      if (d == axis || dims[k][d] != 1 || other == 1 || !n.flag("broadcast")) {
+        parts.push_back(n.g.ints({-1}));
+        continue;
+      }
+      wider = true, t.dims[d] = other;
+      parts.push_back(other >= 0 ? n.g.ints({other}) : n.dim_of(n.in[static_cast<size_t>(1 - k)], d));
+    }
+    made[k] = !wider ? n.in[static_cast<size_t>(k)] : n.g.op("expand", {n.in[static_cast<size_t>(k)], n.join(parts)}, {}, t);
+  }
+  n.done(n.g.op("take_along_axis", {made[0], made[1]}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
+}
 void one_hot(PirNode& n) {
   n.done(n.g.cast(n.g.op("one_hot", {n.in[0], n.g.number(static_cast<double>(n.integer("num_classes")), DType::kInt32, {1})}, {},
                          {DType::kFloat32, n.out[0].dims}), n.out[0].dtype));
@@ -393,8 +415,8 @@ void pool_as(PirNode& n, bool average, bool adaptive) {
   const PirType t{n.out[0].dtype, line ? planed(n.out[0].dims) : n.out[0].dims};
   Id y;
   if (spatial == 3) {
-    a.insert(a.begin(), G::i32s("kernel_size", size));
-    a[1] = G::i32s("strides", stride), a[2] = G::i32s("paddings", adaptive ? Ints(size.size(), 0) : pads(n, line));
+    a.insert(a.begin(), G::i64s("kernel_size", size));
+    a[1] = G::i64s("strides", stride), a[2] = G::i64s("paddings", adaptive ? Ints(size.size(), 0) : pads(n, line));
     y = n.g.op("pool3d", {x}, a, t);
   } else {
     y = n.g.op("pool2d", {x, n.g.ints(size)}, a, t);
@@ -478,7 +500,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"where", where}, {"embedding", embedding}, {"cast", cast}, {"leaf", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg}, {"full", full},
       {"fill", fill}, {"full_like", full_like}, {"zeros_like", constant_like<0>}, {"ones_like", constant_like<1>},
       {"iota", iota}, {"arange_static", arange}, {"broadcast_to", broadcast}, {"concat", concat}, {"concat_same", concat}, {"stack", stack},
-      {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"swapaxes", swapaxes}, {"t", transposed},
+      {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"take_along_axis", take_along_axis}, {"swapaxes", swapaxes}, {"t", transposed},
       {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme},
       {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}, {"conv", conv}, {"conv_transpose", conv_transpose},
       {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},

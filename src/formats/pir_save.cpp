@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_pir: a TracedProgram to `prefix`.json and `prefix`.pdiparams.
+// make_paddle_program: nodes by rules (pir_rules.cpp); write_pir: as `.json` and `.pdiparams`.
 #include "formats/paddle.h"
 #include "formats/pir_write.h"
 #include "formats/whole_file.h"
 
 namespace yuloh::formats {
 
-void write_pir(const TracedProgram& p, const std::string& prefix, Refusals* dry) {
+PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
   const std::vector<std::vector<OpenType>> types = open_types(p);
   const std::vector<std::string> names = weight_names(p, false);
-  Refusals refused;
-  PirGraph g;
-  std::map<std::string, Value> weights;
+  PaddleProgram made_program;
+  PirGraph& g = made_program.g;
   std::vector<PirGraph::Id> inputs, weight_ids;
   for (size_t i = 0; i < p.weights.size(); ++i) {
     const TracedWeight& w = p.weights[i];
     const Shape& s = w.value.shape();
     weight_ids.push_back(g.parameter(names[i], {w.value.dtype(), {s.begin(), s.end()}}, w.trainable));
-    weights.emplace(names[i], w.value);
+    made_program.weights.emplace(names[i], w.value);
   }
   for (const ProgramPort& port : p.inputs) inputs.push_back(g.input(port));
   std::vector<std::vector<PirGraph::Id>> made(p.nodes.size());
@@ -45,14 +44,12 @@ void write_pir(const TracedProgram& p, const std::string& prefix, Refusals* dry)
       write_pir_node(node);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNotImplemented) throw;
-      refused.add(n.op->name, n.where, e.message());
+      refused->add(n.op->name, n.where, e.message());
       node.result.clear();
       for (const OpenType& t : node.out) node.result.push_back(g.unknown(t));
     }
     made[i] = node.result;
   }
-  if (dry) return void(*dry = std::move(refused));
-  refused.raise("write_model", "Paddle's operators");
   for (size_t k = 0; k < p.results.size(); ++k) {
     const TracedRef& r = p.results[k];
     PirGraph::Id id = made[r.node][r.index];
@@ -60,8 +57,16 @@ void write_pir(const TracedProgram& p, const std::string& prefix, Refusals* dry)
     if (p.nodes[r.node].kind != TracedNode::Kind::kOp) id = g.op("assign", {id}, {}, g.type(id));
     g.fetch(cat("fetch_name_", k), id, static_cast<int>(k));
   }
-  write_paddle_weights(prefix + ".pdiparams", weights);
-  write_whole(prefix + ".json", g.json().dump());
+  return made_program;
+}
+
+void write_pir(const TracedProgram& p, const std::string& path, Refusals* dry) {
+  Refusals refused;
+  const PaddleProgram made = make_paddle_program(p, &refused);
+  if (dry) return void(*dry = std::move(refused));
+  refused.raise("write_model", "Paddle's operators");
+  write_paddle_weights(weights_path(path, ""), made.weights);
+  write_whole(path, made.g.json().dump());
 }
 
 }  // namespace yuloh::formats

@@ -56,11 +56,12 @@ PirGraph::Json PirGraph::out(const PirType& t, Id* id) {
   types_[*id] = t;
   return {{"%", *id}, {"TT", type_json(t)}};
 }
-void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, size_t n) {
+void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, const std::vector<Id>& ids) {
+  records_.push_back({type, in, ids, attrs});
   Json a = Json::array(), i = Json::array(), stop = Json::array();
   for (Attr& at : attrs) a.push_back({{"AT", std::move(at.value)}, {"N", at.name}});
   for (Id id : in) i.push_back({{"%", id}});
-  for (size_t k = 0; k < n; ++k) stop.push_back(scalar("0.a_bool", true));
+  for (size_t k = 0; k < ids.size(); ++k) stop.push_back(scalar("0.a_bool", true));
   const Json oa = {{{"AT", {{"#", "0.a_array"}, {"D", stop}}}, {"N", "stop_gradient"}}};
   ops_.push_back({{"#", type}, {"A", a}, {"I", i}, {"O", outs}, {"OA", Json::array({oa[0]})}});
 }
@@ -72,7 +73,7 @@ std::vector<PirGraph::Id> PirGraph::ops(const char* type, std::vector<Id> in, st
     o.push_back(out(t, &id));
     ids.push_back(id);
   }
-  push((std::string(type).find('.') == std::string::npos ? "1." + std::string(type) : std::string(type)).c_str(), in, std::move(attrs), o, outs.size());
+  push((std::string(type).find('.') == std::string::npos ? "1." + std::string(type) : std::string(type)).c_str(), in, std::move(attrs), o, ids);
   return ids;
 }
 PirGraph::Id PirGraph::op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, PirType t) {
@@ -84,14 +85,14 @@ PirGraph::Id PirGraph::combine(const std::vector<Id>& ids) {
   for (Id id : ids) members.push_back(type_json(type(id))), types.push_back(type(id));
   const Id id = next_++;
   lists_[id] = types;
-  push("0.combine", ids, {}, Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", members}}}}}), 1);
+  push("0.combine", ids, {}, Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", members}}}}}), {id});
   return id;
 }
 std::vector<PirGraph::Id> PirGraph::list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members) {
   Json types = Json::array();
   for (const PirType& t : members) types.push_back(type_json(t));
   const Id id = next_++;
-  push(("1." + std::string(type)).c_str(), in, std::move(attrs), Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), 1);
+  push(("1." + std::string(type)).c_str(), in, std::move(attrs), Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), {id});
   return ops("0.split", {id}, {}, std::move(members));
 }
 PirGraph::Id PirGraph::input(const ProgramPort& p) {
@@ -100,6 +101,7 @@ PirGraph::Id PirGraph::input(const ProgramPort& p) {
 PirGraph::Id PirGraph::parameter(const std::string& name, const PirType& t, bool trainable) {
   Id id;
   const Json o = out(t, &id);
+  records_.push_back({"p", {}, {id}, {text("name", name), flag("trainable", trainable)}});
   ops_.push_back({{"#", "p"}, {"A", Json::array({0, 1, 1, name})}, {"DA", Json::array()}, {"O", o},
                   {"OA", Json::array({1, trainable ? 0 : 1, trainable ? 1 : 0})}, {"QA", Json::array()}});
   return id;
@@ -144,12 +146,7 @@ PirGraph::Id PirNode::open_size(const DimExpr& e) {
   const auto one = [&](int32_t dim) -> PirGraph::Id {
     if (const auto it = dim_cache->find(dim); it != dim_cache->end()) return it->second;
     const auto [i, d] = place_of_dim(program, dim);
-    const auto rank = static_cast<int64_t>(program.inputs[i].dims.size()), axis = static_cast<int64_t>(d);
-    const auto s = g.op("shape64", {(*port_ids)[i]}, {}, {DType::kInt64, {rank}});
-    const auto r = g.op("slice", {s, g.ints({axis}), g.ints({axis + 1})},
-                        {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})},
-                        {DType::kInt64, {1}});
-    return (*dim_cache)[dim] = r;
+    return (*dim_cache)[dim] = dim_of((*port_ids)[i], d);
   };
   const PirType t{DType::kInt64, {1}};
   PirGraph::Id total = 0;
@@ -173,8 +170,17 @@ PirGraph::Id PirNode::sizes(std::string_view name) {
   for (const Size& s : list) fixed.push_back(s.value);
   if (!open(name)) return g.ints(fixed);
   for (const Size& s : list) parts.push_back(s.expr ? open_size(*s.expr) : g.ints({s.value}));
+  return join(parts);
+}
+PirGraph::Id PirNode::join(const std::vector<PirGraph::Id>& parts) {
   if (parts.size() == 1) return parts[0];
   return g.op("concat", {g.combine(parts), g.number(0, DType::kInt32, {1})}, {}, {DType::kInt64, {static_cast<int64_t>(parts.size())}});
+}
+PirGraph::Id PirNode::dim_of(PirGraph::Id x, size_t axis) {
+  const auto at = static_cast<int64_t>(axis);
+  const auto s = g.op("shape64", {x}, {}, {DType::kInt64, {static_cast<int64_t>(g.type(x).dims.size())}});
+  return g.op("slice", {s, g.ints({at}), g.ints({at + 1})},
+              {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})}, {DType::kInt64, {1}});
 }
 
 }  // namespace yuloh::formats

@@ -51,6 +51,13 @@ class PirGraph {
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
   const PirType& type(Id id) const { return types_.at(id); }
   Json json() const;
+  // What was made, in order, for the writer of the older format. A list operator's result is one Id that "0.split" takes apart.
+  struct Record {
+    std::string type;
+    std::vector<Id> in, out;
+    std::vector<Attr> attrs;
+  };
+  const std::vector<Record>& records() const { return records_; }
 
  private:
   static Json scalar(const char* kind, Json v) { return {{"#", kind}, {"D", std::move(v)}}; }
@@ -58,8 +65,9 @@ class PirGraph {
   static Json array(const char* kind, const Ints& v);
   static Json type_json(const PirType& t);
   Json out(const PirType& t, Id* id);
-  void push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, size_t n);
+  void push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, const std::vector<Id>& ids);
   Json ops_ = Json::array();
+  std::vector<Record> records_;
   std::map<Id, PirType> types_;
   std::map<Id, std::vector<PirType>> lists_;
   Id next_ = 1;
@@ -77,6 +85,8 @@ class PirNode : public WriteNode {
   std::vector<PirGraph::Id> list(std::string_view name) const;
   PirGraph::Id sizes(std::string_view name);                   // an int[] or int attribute as a tensor of int64, open or not
   PirGraph::Id open_size(const DimExpr& e);                    // a tensor of one int64
+  PirGraph::Id dim_of(PirGraph::Id x, size_t axis);            // the same
+  PirGraph::Id join(const std::vector<PirGraph::Id>& parts);   // tensors of int64 end to end
   void done(PirGraph::Id id) { result = {id}; }
 
   const std::vector<PirGraph::Id>* port_ids = nullptr;         // of the program's inputs
@@ -86,9 +96,16 @@ class PirNode : public WriteNode {
 bool has_pir_rule(const OpDef& op);     // written as named; composites without a rule are recorded as their bodies
 void write_pir_node(PirNode& n);
 
-// `prefix`.json and `prefix`.pdiparams, each written beside and renamed. What has no counterpart goes to `dry`, if given, and
-// nothing is written then; otherwise it is an error.
-void write_pir(const TracedProgram& p, const std::string& prefix, Refusals* dry = nullptr);
+// A program in PIR's operators: the base of both of Paddle's formats. What has no counterpart goes to `refused`.
+struct PaddleProgram {
+  PirGraph g;
+  std::map<std::string, Value> weights;
+};
+PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused);
+// `path` and `prefix`.pdiparams, each written beside and renamed. Where something has no counterpart nothing is written: it goes
+// to `dry`, if given, and is an error otherwise.
+void write_pir(const TracedProgram& p, const std::string& path, Refusals* dry = nullptr);           // .json
+void write_program_desc(const TracedProgram& p, const std::string& path, Refusals* dry = nullptr);  // .pdmodel
 void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights);
 
 }  // namespace yuloh::formats

@@ -15,7 +15,6 @@ struct Writer {
   KeepNamed::Keep (*keep)(const WriteOptions&);
   void (*write)(const TracedProgram&, const std::string& path, const WriteOptions&, Refusals* dry);
 };
-std::string prefix_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 const Writer kWriters[] = {
     {".yuloh", [](const WriteOptions&) { return KeepNamed::Keep(); },
@@ -23,7 +22,9 @@ const Writer kWriters[] = {
        if (!dry) write_package(p, path);
      }},
     {".json", [](const WriteOptions&) { return KeepNamed::Keep(has_pir_rule); },
-     [](const TracedProgram& p, const std::string& path, const WriteOptions&, Refusals* dry) { write_pir(p, prefix_of(path), dry); }},
+     [](const TracedProgram& p, const std::string& path, const WriteOptions&, Refusals* dry) { write_pir(p, path, dry); }},
+    {".pdmodel", [](const WriteOptions&) { return KeepNamed::Keep(has_pir_rule); },
+     [](const TracedProgram& p, const std::string& path, const WriteOptions&, Refusals* dry) { write_program_desc(p, path, dry); }},
     {".onnx",
      [](const WriteOptions& o) {
        return KeepNamed::Keep([opset = checked_opset(o.opset)](const OpDef& op) { return find_onnx_rule(op, opset) != nullptr; });
