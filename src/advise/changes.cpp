@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to change so that a job fits: each change alone, with the bytes it saves and the time it adds, and a shortest
-// list of those that need no further device.
+// What to change so that a job fits: each change alone, with the bytes it saves and the time it adds, and a
+// shortest list of those that need no further device.
 #include <algorithm>
 #include <cmath>
 
@@ -52,7 +52,8 @@ struct Changing {
     Job j = base;
     if (n.transformer() && !base.flash) j.flash = true, add("flash", "", j), j = base;
     if (!base.training || base.recompute == "full") return;
-    if (n.transformer() && !base.flash && base.recompute == "none") j.recompute = "selective", add("recompute", "selective", j);
+    if (n.transformer() && !base.flash && base.recompute == "none")
+      j.recompute = "selective", add("recompute", "selective", j);
     j.recompute = "full";
     if (n.transformer()) {  // the first k layers, as few as make it fit
       for (double k = base.pp; k < n.layers; k += base.pp)
@@ -64,11 +65,13 @@ struct Changing {
   void offload() {
     Job j = base;
     if (d.kind == "cpu" || d.kind == "edge") return;  // the host's memory is the same memory
-    if (base.training && base.offload == "none" && base.optimizer != "sgd") j.offload = "optimizer", add("offload", "optimizer", j);
+    if (base.training && base.offload == "none" && base.optimizer != "sgd")
+      j.offload = "optimizer", add("offload", "optimizer", j);
     if (base.offload != "all") j.offload = "all", add("offload", "all", j);
   }
   void optimizer() {
-    if (!base.training || (base.optimizer != "adam" && base.optimizer != "adamw" && base.optimizer != "lamb")) return;
+    if (!base.training || (base.optimizer != "adam" && base.optimizer != "adamw" && base.optimizer != "lamb"))
+      return;
     Job j = base;
     j.optimizer = "adafactor", add("optimizer", "adafactor", j);
   }
@@ -96,12 +99,15 @@ struct Changing {
           return *s = cat(stage, "/", j.sharding), true;
         });
     if (n.transformer())
-      wider("tensor", [&](Job& j, double k, std::string* s) { return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node; });
+      wider("tensor", [&](Job& j, double k, std::string* s) {
+        return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node;
+      });
     if (base.training || n.transformer())
       wider("pipeline", [&](Job& j, double k, std::string* s) {
         j.pp *= k;
         if (j.pp > n.layers || j.stage > 1) return false;
-        for (double parts = 2 * j.pp; parts >= 2 && j.micro == base.micro && j.passes() < j.pp; parts /= 2)  // fill it
+        for (double parts = 2 * j.pp; parts >= 2 && j.micro == base.micro && j.passes() < j.pp;
+             parts /= 2)  // fill it
           if (std::fmod(base.micro_batch(), parts) == 0) j.micro = base.micro_batch() / parts;
         return *s = cat(j.pp), true;
       });
@@ -116,7 +122,9 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   c.all();
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.fits != b.fits) return a.fits;
-    const auto same = [](const Change& c) { return c.what != "optimizer" && c.what != "batch"; };  // the same training
+    const auto same = [](const Change& c) {
+      return c.what != "optimizer" && c.what != "batch";
+    };  // the same training
     if (same(a) != same(b)) return same(a);
     return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
   });
@@ -139,7 +147,10 @@ std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Devi
     const auto worth = [](const Change& c) { return c.saved / std::max(c.time_factor - 0.98, 0.02); };
     auto best = next.begin();
     for (auto i = next.begin(); i != next.end(); ++i)
-      if (i->fits != best->fits ? i->fits : i->fits ? i->time_factor < best->time_factor : worth(*i) > worth(*best)) best = i;
+      if (i->fits != best->fits ? i->fits
+          : i->fits             ? i->time_factor < best->time_factor
+                                : worth(*i) > worth(*best))
+        best = i;
     now = best->after.job;
     taken.push_back(std::move(*best));
   }

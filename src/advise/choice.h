@@ -16,27 +16,28 @@ struct TrainingOption {
   double cost = -1;           // below 0: no price known
   bool in_time = true;
 };
-// For every device and every power of two of them up to `most`: the fastest layout, hours for `samples` samples.
-// `limit_hours` 0: none. Options that do not fit are left out.
-std::vector<TrainingOption> train_options(const Network& n, const Job& base, const std::vector<Device>& devices,
-                                          const Fabric& f, double samples, double limit_hours, double most);
+// For every device and every power of two of them up to `most`: the fastest layout, hours for `samples`
+// samples. `limit_hours` 0: none. Options that do not fit are left out.
+std::vector<TrainingOption> train_options(const Network& n, const Job& base,
+                                          const std::vector<Device>& devices, const Fabric& f, double samples,
+                                          double limit_hours, double most);
 
 struct ServingOption {
   size_t device = 0;
-  double group = 1;    // devices that hold one copy of the model (tensor parallel)
+  double group = 1;  // devices that hold one copy of the model (tensor parallel)
   double copies = 1;
-  double batch = 1;    // in which the requests are served under this load
-  Interval seconds;    // of such a batch
-  double p99 = 0;      // seconds
-  double busy = 0;     // share of the time
+  double batch = 1;      // in which the requests are served under this load
+  Interval seconds;      // of such a batch
+  double p99 = 0;        // seconds
+  double busy = 0;       // share of the time
   double most_rate = 0;  // requests/s of all copies at the largest batch that keeps the latency
   double cost_hour = -1;
   double per_money = -1;  // requests for one unit of currency, at the rate asked for
   bool possible = true;   // false: the latency cannot be kept by any number of them
 };
 // `rate` requests/s in all, `limit` seconds for 99 of 100. `max_batch` bounds the batch of one pass.
-std::vector<ServingOption> serve_options(const Network& n, const Job& base, const std::vector<Device>& devices,
-                                         const Fabric& f, double rate, double limit, double max_batch);
-
+std::vector<ServingOption> serve_options(const Network& n, const Job& base,
+                                         const std::vector<Device>& devices, const Fabric& f, double rate,
+                                         double limit, double max_batch);
 
 }  // namespace yuloh::advise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device and a network as the arithmetic sees them; the figures come from the catalogue (python/yuloh/advise), from
-// `yuloh calibrate`, or from the user, and say so there.
+// A device and a network as the arithmetic sees them; the figures come from the catalogue
+// (python/yuloh/advise), from `yuloh calibrate`, or from the user, and say so there.
 #pragma once
 #include <string>
 
@@ -16,7 +16,7 @@ struct Device {
   double link = 0;       // bytes/s each way to devices of the same node; 0: only over the host
   double host_link = 0;  // bytes/s each way to host memory
   double watts = 0;
-  double per_node = 8;         // devices of one server
+  double per_node = 8;           // devices of one server
   double matrix_efficiency = 0;  // measured share of the peak that products reach; 0: assumed
   double stream_efficiency = 0;  // measured share of the bandwidth; 0: assumed
   double price = -1;             // of a device hour, user's currency; below 0: not known

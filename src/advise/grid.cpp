@@ -18,10 +18,13 @@ bool possible(const Network& n, const Job& j, double data) {
 
 }  // namespace
 
-Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devices, const Fabric& f, const Axes& a) {
-  const double size = double(a.precision.size()) * a.recompute.size() * a.mp.size() * a.pp.size() * a.data.size() * a.stage.size() * a.micro.size();
+Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devices, const Fabric& f,
+             const Axes& a) {
+  const double size = double(a.precision.size()) * a.recompute.size() * a.mp.size() * a.pp.size() *
+                      a.data.size() * a.stage.size() * a.micro.size();
   if (devices.empty() || size < 1 || size * (3 + devices.size()) > 1e6)
-    value_error("advise: a grid of ", size, " combinations and ", devices.size(), " devices; expected 1 to 1e6 figures.");
+    value_error("advise: a grid of ", size, " combinations and ", devices.size(),
+                " devices; expected 1 to 1e6 figures.");
   Grid g;
   g.seconds.resize(devices.size());
   const double none = std::numeric_limits<double>::quiet_NaN();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of a job and bytes per parameter (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 3.1: mixed-precision
-// Adam holds 2 + 2 + 12 bytes).
+// Checks of a job and bytes per parameter (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 3.1:
+// mixed-precision Adam holds 2 + 2 + 12 bytes).
 #include "advise/job.h"
 
 #include <algorithm>
@@ -19,11 +19,13 @@ void one_of(const char* what, const std::string& got, std::initializer_list<cons
     if (got == a) return;
     list += list.empty() ? a : std::string(", ") + a;
   }
-  value_error("advise: unknown ", what, ", got '", got, "'; expected one of ", list, ". Hint: check --", what, ".");
+  value_error("advise: unknown ", what, ", got '", got, "'; expected one of ", list, ". Hint: check --", what,
+              ".");
 }
 void count(const char* what, double v, double high = 1 << 20) {
   if (!(std::isfinite(v) && v >= 1 && v <= high && v == std::floor(v)))
-    value_error("advise: ", what, " must be a whole number from 1 to ", high, ", got ", v, ". Hint: check --", what, ".");
+    value_error("advise: ", what, " must be a whole number from 1 to ", high, ", got ", v, ". Hint: check --",
+                what, ".");
 }
 bool half(const Job& j) { return j.precision == "fp16" || j.precision == "bf16" || j.precision == "fp8"; }
 
@@ -36,26 +38,37 @@ void check(const Job& j, const Network& n) {
   one_of("offload", j.offload, {"none", "optimizer", "all"});
   if (j.training && j.precision == "int8")
     value_error("advise: int8 serves inference only, got training. Hint: --precision bf16, or --inference.");
-  count("batch", j.batch, 1e9), count("dp", j.dp), count("mp", j.mp), count("pp", j.pp), count("sharding", j.sharding);
+  count("batch", j.batch, 1e9), count("dp", j.dp), count("mp", j.mp), count("pp", j.pp),
+      count("sharding", j.sharding);
   if (j.micro != 0) count("micro-batch", j.micro, 1e9);
   if (!(j.stage >= 0 && j.stage <= 3 && j.stage == std::floor(j.stage)))
     value_error("advise: stage must be 0, 1, 2 or 3, got ", j.stage, ". Hint: check --stage.");
-  if (!(j.new_tokens >= 0 && j.new_tokens <= 1e7)) value_error("advise: new-tokens must be 0 to 1e7, got ", j.new_tokens, ". Hint: check --new-tokens.");
-  if (j.devices() > 1 << 20) value_error("advise: too many devices, got ", j.devices(), "; expected at most ", 1 << 20, ".");
+  if (!(j.new_tokens >= 0 && j.new_tokens <= 1e7))
+    value_error("advise: new-tokens must be 0 to 1e7, got ", j.new_tokens, ". Hint: check --new-tokens.");
+  if (j.devices() > 1 << 20)
+    value_error("advise: too many devices, got ", j.devices(), "; expected at most ", 1 << 20, ".");
   if (std::fmod(j.batch, j.replicas()) != 0)
-    value_error("advise: the batch must be a multiple of dp x sharding, got ", j.batch, " and ", j.replicas(), ". Hint: check --batch.");
+    value_error("advise: the batch must be a multiple of dp x sharding, got ", j.batch, " and ", j.replicas(),
+                ". Hint: check --batch.");
   if (j.micro != 0 && std::fmod(j.batch / j.replicas(), j.micro) != 0)
-    value_error("advise: the batch of one replica must be a multiple of the micro-batch, got ", j.batch / j.replicas(), " and ", j.micro, ". Hint: check --micro-batch.");
-  if (j.pp > n.layers) value_error("advise: pp cannot exceed the layers, got ", j.pp, " and ", n.layers, ". Hint: check --pp.");
+    value_error("advise: the batch of one replica must be a multiple of the micro-batch, got ",
+                j.batch / j.replicas(), " and ", j.micro, ". Hint: check --micro-batch.");
+  if (j.pp > n.layers)
+    value_error("advise: pp cannot exceed the layers, got ", j.pp, " and ", n.layers, ". Hint: check --pp.");
   if (j.mp > 1 && !n.transformer())
-    value_error("advise: tensor parallel (mp) needs a transformer's shape, got mp ", j.mp, " for ", n.name, ". Hint: --mp 1.");
+    value_error("advise: tensor parallel (mp) needs a transformer's shape, got mp ", j.mp, " for ", n.name,
+                ". Hint: --mp 1.");
   if (n.transformer() && std::fmod(n.heads, j.mp) != 0)
-    value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp, ". Hint: check --mp.");
+    value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp,
+                ". Hint: check --mp.");
   if (!(j.recompute_layers >= 0 && j.recompute_layers <= n.layers))
-    value_error("advise: recompute-layers must be 0 to the layers, got ", j.recompute_layers, " of ", n.layers, ".");
+    value_error("advise: recompute-layers must be 0 to the layers, got ", j.recompute_layers, " of ",
+                n.layers, ".");
 }
 
-double weight_bytes(const Job& j) { return j.precision == "int8" ? 1 : half(j) ? (j.precision == "fp8" && !j.training ? 1 : 2) : 4; }
+double weight_bytes(const Job& j) {
+  return j.precision == "int8" ? 1 : half(j) ? (j.precision == "fp8" && !j.training ? 1 : 2) : 4;
+}
 double gradient_bytes(const Job& j) { return half(j) ? 2 : 4; }
 double optimizer_bytes(const Job& j) {
   const double master = half(j) ? 4 : 0;
@@ -67,14 +80,24 @@ double optimizer_bytes(const Job& j) {
 double activation_bytes(const Job& j) { return half(j) || j.precision == "int8" ? 2 : 4; }
 
 double peak_for(const Device& d, const std::string& precision, std::string* used) {
-  struct Step { const char* name; double rate; };
-  const Step order[] = {{"fp8", d.fp8}, {"int8", d.int8}, {"bf16", d.bf16}, {"fp16", d.fp16}, {"tf32", d.tf32}, {"fp32", d.fp32}};
-  const auto rate_of = [&](const std::string& p) { for (const Step& s : order) if (p == s.name) return s.rate; return 0.0; };
+  struct Step {
+    const char* name;
+    double rate;
+  };
+  const Step order[] = {{"fp8", d.fp8},   {"int8", d.int8}, {"bf16", d.bf16},
+                        {"fp16", d.fp16}, {"tf32", d.tf32}, {"fp32", d.fp32}};
+  const auto rate_of = [&](const std::string& p) {
+    for (const Step& s : order)
+      if (p == s.name) return s.rate;
+    return 0.0;
+  };
   std::string p = precision;
   if (p == "fp8" && d.fp8 <= 0) p = "bf16";
   if (p == "int8" && d.int8 <= 0) p = "fp16";
-  if (p == "bf16" && d.bf16 <= 0) p = "fp16";
-  else if (p == "fp16" && d.fp16 <= 0) p = "bf16";
+  if (p == "bf16" && d.bf16 <= 0)
+    p = "fp16";
+  else if (p == "fp16" && d.fp16 <= 0)
+    p = "bf16";
   if ((p == "tf32" || p == "bf16" || p == "fp16") && rate_of(p) <= 0) p = "fp32";
   if (p == "fp32" && d.fp32 <= 0) p = "fp16";  // some accelerators state no fp32 rate
   if (used) *used = p;
@@ -83,19 +106,26 @@ double peak_for(const Device& d, const std::string& precision, std::string* used
 void check(const Device& d) {
   const auto need = [&](const char* what, double v, double low, double high) {
     if (!(std::isfinite(v) && v >= low && v <= high))
-      value_error("advise: device '", d.name, "' has an impossible ", what, ", got ", v, "; expected ", low, " to ", high, ". Hint: check the device file.");
+      value_error("advise: device '", d.name, "' has an impossible ", what, ", got ", v, "; expected ", low,
+                  " to ", high, ". Hint: check the device file.");
   };
   need("memory", d.memory, 1 << 20, 1e16), need("bandwidth", d.bandwidth, 1e6, 1e16);
   need("fp32 rate", d.fp32, 0, 1e20), need("tf32 rate", d.tf32, 0, 1e20), need("fp16 rate", d.fp16, 0, 1e20);
   need("bf16 rate", d.bf16, 0, 1e20), need("fp8 rate", d.fp8, 0, 1e20), need("int8 rate", d.int8, 0, 1e20);
   need("link", d.link, 0, 1e16), need("host link", d.host_link, 0, 1e16), need("watts", d.watts, 0, 1e6);
-  need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1), need("efficiency", d.stream_efficiency, 0, 1);
-  if (std::isnan(d.price) || d.price > 1e9) value_error("advise: device '", d.name, "' has an impossible price, got ", d.price, ". Hint: check --prices.");
-  if (std::max({d.fp32, d.tf32, d.fp16, d.bf16}) <= 0) value_error("advise: device '", d.name, "' has no rate of arithmetic. Hint: check the device file.");
+  need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1),
+      need("efficiency", d.stream_efficiency, 0, 1);
+  if (std::isnan(d.price) || d.price > 1e9)
+    value_error("advise: device '", d.name, "' has an impossible price, got ", d.price,
+                ". Hint: check --prices.");
+  if (std::max({d.fp32, d.tf32, d.fp16, d.bf16}) <= 0)
+    value_error("advise: device '", d.name, "' has no rate of arithmetic. Hint: check the device file.");
 }
 void check(const Fabric& f) {
-  if (!(std::isfinite(f.rate) && f.rate >= 1e6 && f.rate <= 1e13 && std::isfinite(f.latency) && f.latency >= 0 && f.latency <= 1))
-    value_error("advise: impossible network, got ", f.rate, " bytes/s and ", f.latency, " s. Hint: check --network.");
+  if (!(std::isfinite(f.rate) && f.rate >= 1e6 && f.rate <= 1e13 && std::isfinite(f.latency) &&
+        f.latency >= 0 && f.latency <= 1))
+    value_error("advise: impossible network, got ", f.rate, " bytes/s and ", f.latency,
+                " s. Hint: check --network.");
 }
 
 }  // namespace yuloh::advise

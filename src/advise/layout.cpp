@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over dp x mp x pp x sharding. Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide
-// by mp, a pipeline goes with sharding stage 1 at most.
+// The search over dp x mp x pp x sharding. Rules that hold in Paddle's fleet too: mp stays inside a server,
+// heads divide by mp, a pipeline goes with sharding stage 1 at most.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -19,7 +19,9 @@ std::vector<double> divisors(double n) {
 }
 
 // What a layout is ranked by: one that only just fits counts as a tenth slower than one with room.
-double rank(const Layout& l, const Device& d) { return l.step.seconds.point * (l.memory.total.high <= d.memory ? 1 : 1.1); }
+double rank(const Layout& l, const Device& d) {
+  return l.step.seconds.point * (l.memory.total.high <= d.memory ? 1 : 1.1);
+}
 
 struct Search {
   const Network& n;
@@ -35,7 +37,8 @@ struct Search {
     Layout best;
     bool any = false;
     std::vector<double> micros;
-    if (!free.micro && base.micro > 0) micros = {base.micro};
+    if (!free.micro && base.micro > 0)
+      micros = {base.micro};
     else
       for (double b = 1; b <= std::min(of_replica, 1024.0); b *= 2) micros.push_back(b);
     for (double b : micros) {
@@ -44,8 +47,11 @@ struct Search {
       bool fit = false, roomy = false;
       for (const char* again : {"none", "selective", "full"}) {
         if (!free.recompute && base.recompute != again) continue;
-        if (free.recompute && again == std::string("selective") && (j.flash || !n.transformer() || !j.training)) continue;
-        if (free.recompute && again == std::string("full") && (!j.training || roomy)) continue;  // never faster than what has room
+        if (free.recompute && again == std::string("selective") &&
+            (j.flash || !n.transformer() || !j.training))
+          continue;
+        if (free.recompute && again == std::string("full") && (!j.training || roomy))
+          continue;  // never faster than what has room
         j.recompute = again;
         Memory m = memory_of(n, j, d);
         if (!fits(m, d)) continue;
@@ -65,10 +71,11 @@ Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& 
   return {j, memory_of(n, j, d), step_of(n, j, d, f)};
 }
 
-std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f, double devices,
-                                   const Freedom& free, size_t keep) {
+std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f,
+                                   double devices, const Freedom& free, size_t keep) {
   if (!(devices >= 1 && devices <= 1 << 17 && devices == std::floor(devices)))
-    value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices, ". Hint: check --devices.");
+    value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices,
+                ". Hint: check --devices.");
   Search s{n, base, d, f, free, {}};
   const double most_mp = n.transformer() ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
   for (double mp : divisors(devices)) {
@@ -88,7 +95,8 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
       }
     }
   }
-  std::stable_sort(s.found.begin(), s.found.end(), [&](const Layout& a, const Layout& b) { return rank(a, d) < rank(b, d); });
+  std::stable_sort(s.found.begin(), s.found.end(),
+                   [&](const Layout& a, const Layout& b) { return rank(a, d) < rank(b, d); });
   if (s.found.size() > keep) s.found.resize(keep);
   return std::move(s.found);
 }

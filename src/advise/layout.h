@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How to split a job over devices, and what to change so that it fits: every combination is estimated, none is guessed.
+// How to split a job over devices, and what to change so that it fits: every combination is estimated, none
+// is guessed.
 #pragma once
 #include <string>
 #include <vector>
@@ -24,13 +25,14 @@ struct Freedom {
 
 Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
 
-// The `keep` fastest splits over `devices` whose point estimate fits, each (dp, mp, pp, sharding, stage) once with its best
-// micro-batch and recompute. Empty: none fits. The batch of `base` is the global one and stays.
-std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f, double devices,
-                                   const Freedom& free, size_t keep);
+// The `keep` fastest splits over `devices` whose point estimate fits, each (dp, mp, pp, sharding, stage) once
+// with its best micro-batch and recompute. Empty: none fits. The batch of `base` is the global one and stays.
+std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f,
+                                   double devices, const Freedom& free, size_t keep);
 
 struct Change {
-  std::string what;    // accumulate, batch, precision, flash, recompute, offload, optimizer, sharding, tensor, pipeline
+  std::string
+      what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, sharding, tensor, pipeline
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
   double saved = 0;        // bytes of the fullest device
@@ -40,7 +42,8 @@ struct Change {
 
 // Single changes to `base`, those that make it fit first (least time added first), then by bytes saved.
 std::vector<Change> changes(const Network& n, const Job& base, const Device& d, const Fabric& f);
-// A shortest list of changes on the same devices that together make it fit; empty when none does (or when it fits).
+// A shortest list of changes on the same devices that together make it fit; empty when none does (or when it
+// fits).
 std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Device& d, const Fabric& f);
 
 }  // namespace yuloh::advise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one device, itemised, as intervals, from numbers alone. Where the model can be planned for real, its facts
-// (advise/facts.h) replace the formulas for activations and workspace.
+// Memory of one device, itemised, as intervals, from numbers alone. Where the model can be planned for real,
+// its facts (advise/facts.h) replace the formulas for activations and workspace.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,8 @@
 namespace yuloh::advise {
 
 struct MemoryItem {
-  const char* what;  // weights, gradients, optimizer, activations, logits, cache, workspace, communication, runtime, fragmentation
+  const char* what;  // weights, gradients, optimizer, activations, logits, cache, workspace, communication,
+                     // runtime, fragmentation
   Interval bytes;
 };
 struct Memory {
@@ -28,11 +29,12 @@ Memory memory_of(const Network& n, const Job& j, const Device& d);
 const char* verdict(const Memory& m, const Device& d);
 inline bool fits(const Memory& m, const Device& d) { return m.total.point <= d.memory; }
 
-// Largest micro-batch of one device whose point fits (0: not even one sample), doubling and halving the job's.
+// Largest micro-batch of one device whose point fits (0: not even one sample), doubling and halving the
+// job's.
 double largest_micro_batch(const Network& n, Job j, const Device& d);
 
-// Shared with the estimate of time: bytes that one layer keeps for the backward pass of one micro-batch, and the
-// parameters of the fullest device.
+// Shared with the estimate of time: bytes that one layer keeps for the backward pass of one micro-batch, and
+// the parameters of the fullest device.
 double kept_layer(const Network& n, const Job& j);
 double device_params(const Network& n, const Job& j);
 

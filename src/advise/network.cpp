@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as numbers: parameters and arithmetic of a transformer from its shape.
-// Sources: parameters 12 L h^2 (1 + 13/12h + (V+s)/12Lh) and FLOPs 24 B s L h^2 (1 + s/6h + V/12Lh) forward, Narayanan
-// et al. 2021 (arXiv:2104.04473, section 5.1 and appendix), generalised to gated feed-forward and grouped keys.
+// Sources: parameters 12 L h^2 (1 + 13/12h + (V+s)/12Lh) and FLOPs 24 B s L h^2 (1 + s/6h + V/12Lh) forward,
+// Narayanan et al. 2021 (arXiv:2104.04473, section 5.1 and appendix), generalised to gated feed-forward and
+// grouped keys.
 #include "advise/network.h"
 
 #include <cmath>
@@ -25,10 +26,13 @@ void whole(const char* name, double v) {
 void assume_shape(Network& n) {
   if (n.hidden == 0 && n.layers == 0) {
     n.hidden = std::max(128.0, 128 * std::round(std::cbrt(n.params * 128 / 12) / 128));
-    if (n.hidden > 1024 * 1024) value_error("advise: no transformer of ", n.params, " parameters is known; expected at most 1e15. Hint: check --params.");
+    if (n.hidden > 1024 * 1024)
+      value_error("advise: no transformer of ", n.params,
+                  " parameters is known; expected at most 1e15. Hint: check --params.");
   }
   const double per_layer_at = 12;
-  if (n.hidden == 0) n.hidden = std::max(64.0, 64 * std::round(std::sqrt(n.params / (per_layer_at * n.layers)) / 64));
+  if (n.hidden == 0)
+    n.hidden = std::max(64.0, 64 * std::round(std::sqrt(n.params / (per_layer_at * n.layers)) / 64));
   if (n.layers == 0) n.layers = std::max(1.0, std::round(n.params / (per_layer_at * n.hidden * n.hidden)));
 }
 
@@ -37,31 +41,40 @@ void assume_shape(Network& n) {
 std::vector<std::string> complete(Network& n) {
   std::vector<std::string> remarks;
   if (n.kind != "decoder" && n.kind != "encoder" && n.kind != "vision" && n.kind != "totals")
-    value_error("advise: unknown kind of model, got '", n.kind, "'; expected decoder, encoder, vision or totals.");
+    value_error("advise: unknown kind of model, got '", n.kind,
+                "'; expected decoder, encoder, vision or totals.");
   if (n.params != 0) in_range("params", n.params, 1, 1e16), whole("params", n.params);
   if (!n.transformer()) {
     in_range("params", n.params, 1, 1e16);
     in_range("forward-flops", n.forward_flops, 0, 1e21);
     in_range("kept-elements", n.kept_elements, 0, 1e15);
     in_range("working-elements", n.working_elements, 0, 1e15);
-    in_range("spread", n.spread, 0, 1);
+    in_range("spread", n.spread, 0, 1), in_range("fixed-bytes", n.fixed_bytes, 0, 1e15);
     if (n.layers == 0) n.layers = 1;
     return remarks;
   }
   const bool shaped = n.layers > 0 && n.hidden > 0;
   if (!shaped && n.params == 0)
-    value_error("advise: nothing is known of the model's size; expected --params, or --layers and --hidden, or a "
-                "preset. Hint: yuloh advise --params 7e9, or yuloh advise --list presets.");
-  for (const auto& [name, v] : {std::pair<const char*, double>{"layers", n.layers}, {"hidden", n.hidden}, {"heads", n.heads},
-                                {"kv-heads", n.kv_heads}, {"ffn", n.ffn}, {"seq", n.seq}, {"vocab", n.vocab}})
+    value_error(
+        "advise: nothing is known of the model's size; expected --params, or --layers and --hidden, or a "
+        "preset. Hint: yuloh advise --params 7e9, or yuloh advise --list presets.");
+  for (const auto& [name, v] : {std::pair<const char*, double>{"layers", n.layers},
+                                {"hidden", n.hidden},
+                                {"heads", n.heads},
+                                {"kv-heads", n.kv_heads},
+                                {"ffn", n.ffn},
+                                {"seq", n.seq},
+                                {"vocab", n.vocab}})
     if (v != 0) in_range(name, v, 1, 1 << 24), whole(name, v);
   if (n.params != 0 && n.params < 1e5 && !shaped)
-    value_error("advise: a transformer cannot have ", n.params, " parameters; expected 1e5 or more. Hint: check --params.");
+    value_error("advise: a transformer cannot have ", n.params,
+                " parameters; expected 1e5 or more. Hint: check --params.");
   if (!shaped) {
     assume_shape(n);
     remarks.push_back(cat("shape assumed from the parameters: ", n.layers, " layers of width ", n.hidden));
   }
-  if (n.seq == 0) n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("sequence length assumed: ", n.seq));
+  if (n.seq == 0)
+    n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("sequence length assumed: ", n.seq));
   if (n.heads == 0) {
     n.heads = std::max(1.0, std::round(n.hidden / 128));
     while (std::fmod(n.hidden, n.heads) != 0) --n.heads;
@@ -69,19 +82,24 @@ std::vector<std::string> complete(Network& n) {
   }
   if (n.kv_heads == 0) n.kv_heads = n.heads;
   if (n.kv_heads > n.heads || std::fmod(n.heads, n.kv_heads) != 0)
-    value_error("advise: heads must be a multiple of kv-heads, got ", n.heads, " and ", n.kv_heads, ". Hint: check --heads and --kv-heads.");
+    value_error("advise: heads must be a multiple of kv-heads, got ", n.heads, " and ", n.kv_heads,
+                ". Hint: check --heads and --kv-heads.");
   if (std::fmod(n.hidden, n.heads) != 0)
-    value_error("advise: hidden must be a multiple of heads, got ", n.hidden, " and ", n.heads, ". Hint: check --hidden and --heads.");
+    value_error("advise: hidden must be a multiple of heads, got ", n.hidden, " and ", n.heads,
+                ". Hint: check --hidden and --heads.");
   if (n.ffn == 0) n.ffn = n.gated ? 256 * std::ceil(n.hidden * 8 / 3 / 256) : 4 * n.hidden;
   if (n.vocab == 0 && n.kind != "vision") n.vocab = 50304, remarks.push_back("vocabulary assumed: 50304");
   const double from_shape = shape_params(n);
   if (n.params == 0) n.params = from_shape;
   const double ratio = n.params / from_shape;
   if (shaped && (ratio > 2 || ratio < 0.5))
-    value_error("advise: ", n.params, " parameters do not go with ", n.layers, " layers of width ", n.hidden, ", which have ",
-                from_shape, "; expected a shape within a factor of 2. Hint: leave --params away, or give --ffn, --vocab.");
+    value_error(
+        "advise: ", n.params, " parameters do not go with ", n.layers, " layers of width ", n.hidden,
+        ", which have ", from_shape,
+        "; expected a shape within a factor of 2. Hint: leave --params away, or give --ffn, --vocab.");
   if (std::abs(ratio - 1) > 0.03)
-    remarks.push_back(cat("the shape has ", from_shape / 1e9, "e9 parameters; yours (", n.params / 1e9, "e9) are counted, spread over the layers"));
+    remarks.push_back(cat("the shape has ", from_shape / 1e9, "e9 parameters; yours (", n.params / 1e9,
+                          "e9) are counted, spread over the layers"));
   return remarks;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room of advice: what a model needs, on what, for how much, before anything is spent. First page: a model as
-// numbers. Either a transformer's shape (everything else follows by the formulas of the literature, named where they
-// stand) or the totals of a model that was really planned (advise/facts.h) or published (presets).
+// The room of advice: what a model needs, on what, for how much, before anything is spent. First page: a
+// model as numbers. Either a transformer's shape (everything else follows by the formulas of the literature,
+// named where they stand) or the totals of a model that was really planned (advise/facts.h) or published
+// (presets).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -25,21 +26,21 @@ struct Network {
   std::string kind = "decoder";  // decoder, encoder, vision: transformers; totals: per-sample totals below
   double params = 0;             // all of them; 0: from the shape
   double layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, seq = 0, vocab = 0;
-  bool gated = false;    // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
-  bool tied = true;      // the output projection is the embedding
-  bool rotary = false;   // no table of positions
+  bool gated = false;   // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
+  bool tied = true;     // the output projection is the embedding
+  bool rotary = false;  // no table of positions
   // kind totals: of one sample, forward
   double forward_flops = 0;
-  double kept_elements = 0;    // kept for the backward pass
+  double kept_elements = 0;     // kept for the backward pass
   double working_elements = 0;  // largest set alive at once in inference
-  double spread = 0.2;         // relative doubt of the kept elements
-  double measured_kept_bytes = 0;     // of one sample, from a Plan at the job's precision; 0: kept_elements decide
-  double measured_working_bytes = 0;  // likewise, what lives at the peak beside weights, gradients, states, kept
+  double spread = 0.2;          // relative doubt of the two; small where a Plan of the real model gave them
+  double fixed_bytes = 0;       // held whatever the batch: running statistics, constants
 
   bool transformer() const { return kind != "totals"; }
 };
 
-// Fills in what follows from the rest and refuses what cannot be. Returns remarks for the reader (assumptions made).
+// Fills in what follows from the rest and refuses what cannot be. Returns remarks for the reader (assumptions
+// made).
 std::vector<std::string> complete(Network& n);
 
 double layer_params(const Network& n);      // of one layer
@@ -47,10 +48,10 @@ double embedding_params(const Network& n);  // table of tokens and positions
 double head_params(const Network& n);       // output projection where it is not the embedding
 double shape_params(const Network& n);      // all that the shape says
 
-double layer_flops(const Network& n);      // forward, one layer, one sample
-double score_flops(const Network& n);      // of it, what selective recompute repeats
-double head_flops(const Network& n);       // forward, logits, one sample
-double forward_flops(const Network& n);    // forward, all, one sample
+double layer_flops(const Network& n);    // forward, one layer, one sample
+double score_flops(const Network& n);    // of it, what selective recompute repeats
+double head_flops(const Network& n);     // forward, logits, one sample
+double forward_flops(const Network& n);  // forward, all, one sample
 
 // The four classes by size: 0 below 1e8 parameters, 1 below 1e9, 2 below 1e10, 3 from there.
 int size_class(double params);

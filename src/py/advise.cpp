@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice in Python: plain dicts in, plain dicts out, for the functions of src/advise. python/yuloh/advise puts catalogue,
-// words and pages around them.
+// Advice in Python: plain dicts in, plain dicts out, for the functions of src/advise. python/yuloh/advise
+// puts catalogue, words and pages around them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -16,36 +16,54 @@ namespace {
 using namespace advise;
 
 // One list of fields per struct serves reading and writing.
-template <class V, class T> void fields_network(V& v, T& n) {
-  v("name", n.name), v("kind", n.kind), v("params", n.params), v("layers", n.layers), v("hidden", n.hidden), v("heads", n.heads);
-  v("kv_heads", n.kv_heads), v("ffn", n.ffn), v("seq", n.seq), v("vocab", n.vocab), v("gated", n.gated), v("tied", n.tied);
+template <class V, class T>
+void fields_network(V& v, T& n) {
+  v("name", n.name), v("kind", n.kind), v("params", n.params), v("layers", n.layers), v("hidden", n.hidden),
+      v("heads", n.heads);
+  v("kv_heads", n.kv_heads), v("ffn", n.ffn), v("seq", n.seq), v("vocab", n.vocab), v("gated", n.gated),
+      v("tied", n.tied);
   v("rotary", n.rotary), v("forward_flops", n.forward_flops), v("kept_elements", n.kept_elements);
-  v("working_elements", n.working_elements), v("spread", n.spread), v("measured_kept_bytes", n.measured_kept_bytes);
-  v("measured_working_bytes", n.measured_working_bytes);
+  v("working_elements", n.working_elements), v("spread", n.spread), v("fixed_bytes", n.fixed_bytes);
 }
-template <class V, class T> void fields_job(V& v, T& j) {
-  v("training", j.training), v("precision", j.precision), v("optimizer", j.optimizer), v("recompute", j.recompute);
-  v("recompute_layers", j.recompute_layers), v("offload", j.offload), v("flash", j.flash), v("batch", j.batch), v("micro", j.micro);
-  v("new_tokens", j.new_tokens), v("dp", j.dp), v("mp", j.mp), v("pp", j.pp), v("sharding", j.sharding), v("stage", j.stage);
+template <class V, class T>
+void fields_job(V& v, T& j) {
+  v("training", j.training), v("precision", j.precision), v("optimizer", j.optimizer),
+      v("recompute", j.recompute);
+  v("recompute_layers", j.recompute_layers), v("offload", j.offload), v("flash", j.flash),
+      v("batch", j.batch), v("micro", j.micro);
+  v("new_tokens", j.new_tokens), v("dp", j.dp), v("mp", j.mp), v("pp", j.pp), v("sharding", j.sharding),
+      v("stage", j.stage);
   v("sequence_parallel", j.sequence_parallel);
 }
-template <class V, class T> void fields_device(V& v, T& d) {
-  v("name", d.name), v("kind", d.kind), v("memory", d.memory), v("bandwidth", d.bandwidth), v("fp32", d.fp32), v("tf32", d.tf32);
-  v("fp16", d.fp16), v("bf16", d.bf16), v("fp8", d.fp8), v("int8", d.int8), v("link", d.link), v("host_link", d.host_link);
+template <class V, class T>
+void fields_device(V& v, T& d) {
+  v("name", d.name), v("kind", d.kind), v("memory", d.memory), v("bandwidth", d.bandwidth), v("fp32", d.fp32),
+      v("tf32", d.tf32);
+  v("fp16", d.fp16), v("bf16", d.bf16), v("fp8", d.fp8), v("int8", d.int8), v("link", d.link),
+      v("host_link", d.host_link);
   v("watts", d.watts), v("per_node", d.per_node), v("matrix_efficiency", d.matrix_efficiency);
   v("stream_efficiency", d.stream_efficiency), v("price", d.price);
 }
-template <class V, class T> void fields_fabric(V& v, T& f) { v("rate", f.rate), v("latency", f.latency); }
-template <class V, class T> void fields_axes(V& v, T& a) {
-  v("precision", a.precision), v("recompute", a.recompute), v("mp", a.mp), v("pp", a.pp), v("data", a.data), v("stage", a.stage);
+template <class V, class T>
+void fields_fabric(V& v, T& f) {
+  v("rate", f.rate), v("latency", f.latency);
+}
+template <class V, class T>
+void fields_axes(V& v, T& a) {
+  v("precision", a.precision), v("recompute", a.recompute), v("mp", a.mp), v("pp", a.pp), v("data", a.data),
+      v("stage", a.stage);
   v("micro", a.micro), v("passes", a.passes);
 }
-template <class V, class T> void fields_freedom(V& v, T& f) { v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp); }
+template <class V, class T>
+void fields_freedom(V& v, T& f) {
+  v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp);
+}
 
 struct Reader {
   nb::dict from;
   size_t used = 0;
-  template <class T> void operator()(const char* name, T& to) {
+  template <class T>
+  void operator()(const char* name, T& to) {
     if (!from.contains(name)) return;
     ++used;
     try {
@@ -55,20 +73,24 @@ struct Reader {
     }
   }
   void end(const char* what) const {
-    if (used != nb::len(from)) value_error("advise: unknown field in the ", what, ", got ", nb::repr(from).c_str(), ".");
+    if (used != nb::len(from))
+      value_error("advise: unknown field in the ", what, ", got ", nb::repr(from).c_str(), ".");
   }
 };
 struct Writer {
   nb::dict to;
-  template <class T> void operator()(const char* name, const T& v) { to[name] = v; }
+  template <class T>
+  void operator()(const char* name, const T& v) {
+    to[name] = v;
+  }
 };
 
-#define YULOH_READ(Type, fields)                          \
-  Type read_##fields(nb::dict from) {                     \
-    Type r;                                               \
-    Reader reader{from};                                  \
-    fields_##fields(reader, r), reader.end(#fields);      \
-    return r;                                             \
+#define YULOH_READ(Type, fields)                     \
+  Type read_##fields(nb::dict from) {                \
+    Type r;                                          \
+    Reader reader{from};                             \
+    fields_##fields(reader, r), reader.end(#fields); \
+    return r;                                        \
   }
 YULOH_READ(Network, network)
 YULOH_READ(Job, job)
@@ -83,13 +105,18 @@ nb::object object_of(const Layout& l, const Device& d) {
   Writer job;
   fields_job(job, l.job);
   nb::list items, times;
-  for (const MemoryItem& i : l.memory.items) items.append(nb::make_tuple(i.what, i.bytes.low, i.bytes.point, i.bytes.high));
+  for (const MemoryItem& i : l.memory.items)
+    items.append(nb::make_tuple(i.what, i.bytes.low, i.bytes.point, i.bytes.high));
   for (const TimeItem& i : l.step.items) times.append(nb::make_tuple(i.what, i.seconds));
   nb::dict r;
-  r["job"] = job.to, r["devices"] = l.job.devices(), r["micro_batch"] = l.job.micro_batch(), r["passes"] = l.job.passes();
-  r["memory"] = items, r["total"] = object_of(l.memory.total), r["host"] = l.memory.host, r["verdict"] = verdict(l.memory, d);
-  r["time"] = times, r["seconds"] = object_of(l.step.seconds), r["bubble"] = l.step.bubble, r["flops"] = l.step.flops;
-  r["share_of_peak"] = l.step.share_of_peak, r["precision_used"] = l.step.precision, r["measured"] = l.step.measured;
+  r["job"] = job.to, r["devices"] = l.job.devices(), r["micro_batch"] = l.job.micro_batch(),
+  r["passes"] = l.job.passes();
+  r["memory"] = items, r["total"] = object_of(l.memory.total), r["host"] = l.memory.host,
+  r["verdict"] = verdict(l.memory, d);
+  r["time"] = times, r["seconds"] = object_of(l.step.seconds), r["bubble"] = l.step.bubble,
+  r["flops"] = l.step.flops;
+  r["share_of_peak"] = l.step.share_of_peak, r["precision_used"] = l.step.precision,
+  r["measured"] = l.step.measured;
   return r;
 }
 
@@ -97,7 +124,8 @@ struct Question {  // what nearly every function takes
   Network n;
   Job j;
   Fabric f;
-  Question(nb::dict network, nb::dict job, nb::dict fabric) : n(read_network(network)), j(read_job(job)), f(read_fabric(fabric)) {
+  Question(nb::dict network, nb::dict job, nb::dict fabric)
+      : n(read_network(network)), j(read_job(job)), f(read_fabric(fabric)) {
     complete(n), check(j, n), check(f);
   }
 };
@@ -131,8 +159,10 @@ nb::object completed(nb::dict network) {
     Writer w;
     fields_network(w, n);
     nb::dict r;
-    r["network"] = w.to, r["remarks"] = remarks, r["class"] = size_class(n.params), r["forward_flops"] = forward_flops(n);
-    r["layer_params"] = layer_params(n), r["embedding_params"] = embedding_params(n), r["head_params"] = head_params(n);
+    r["network"] = w.to, r["remarks"] = remarks, r["class"] = size_class(n.params),
+    r["forward_flops"] = forward_flops(n);
+    r["layer_params"] = layer_params(n), r["embedding_params"] = embedding_params(n),
+    r["head_params"] = head_params(n);
     return r;
   });
 }
@@ -145,12 +175,14 @@ nb::object layout(nb::dict network, nb::dict job, nb::dict device, nb::dict fabr
     return r;
   });
 }
-nb::object search(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double devices, nb::dict freedom, size_t keep) {
+nb::object search(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double devices,
+                  nb::dict freedom, size_t keep) {
   return answer([&]() -> nb::object {
     const Question q(network, job, fabric);
     const Device d = device_from(device);
     nb::list r;
-    for (const Layout& l : search_layouts(q.n, q.j, d, q.f, devices, read_freedom(freedom), keep)) r.append(object_of(l, d));
+    for (const Layout& l : search_layouts(q.n, q.j, d, q.f, devices, read_freedom(freedom), keep))
+      r.append(object_of(l, d));
     return r;
   });
 }
@@ -161,7 +193,8 @@ nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict
     nb::list r;
     for (const Change& c : together ? changes_to_fit(q.n, q.j, d, q.f) : changes(q.n, q.j, d, q.f)) {
       nb::dict one;
-      one["what"] = c.what, one["detail"] = c.detail, one["saved"] = c.saved, one["time_factor"] = c.time_factor, one["fits"] = c.fits;
+      one["what"] = c.what, one["detail"] = c.detail, one["saved"] = c.saved,
+      one["time_factor"] = c.time_factor, one["fits"] = c.fits;
       one["after"] = object_of(c.after, d);
       r.append(one);
     }
@@ -173,33 +206,41 @@ nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabri
     const Question q(network, job, fabric);
     const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
     nb::dict r;
-    r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high), r["seconds"] = nb::cast(g.seconds);
+    r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high),
+    r["seconds"] = nb::cast(g.seconds);
     return r;
   });
 }
-nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples, double hours, double most) {
+nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
+                 double hours, double most) {
   return answer([&]() -> nb::object {
     const Question q(network, job, fabric);
     const std::vector<Device> all = devices_from(devices);
     nb::list r;
     for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most)) {
       nb::dict one;
-      one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours), one["kilowatt_hours"] = o.kilowatt_hours;
-      one["cost"] = o.cost < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost)), one["in_time"] = o.in_time;
+      one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours),
+      one["kilowatt_hours"] = o.kilowatt_hours;
+      one["cost"] = o.cost < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost)),
+      one["in_time"] = o.in_time;
       one["layout"] = object_of(o.layout, all[o.device]);
       r.append(one);
     }
     return r;
   });
 }
-nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit, double max_batch) {
+nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit,
+                 double max_batch) {
   return answer([&]() -> nb::object {
     const Question q(network, job, fabric);
     nb::list r;
-    for (const ServingOption& o : serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch)) {
+    for (const ServingOption& o :
+         serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch)) {
       nb::dict one;
-      one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch, one["p99"] = o.p99;
-      one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["most_rate"] = o.most_rate, one["possible"] = o.possible;
+      one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
+      one["p99"] = o.p99;
+      one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["most_rate"] = o.most_rate,
+      one["possible"] = o.possible;
       one["cost_hour"] = o.cost_hour < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost_hour));
       one["per_money"] = o.per_money < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.per_money));
       r.append(one);
@@ -214,11 +255,14 @@ void bind_advise(nb::module_& m) {
   using namespace nb::literals;
   m.def("advise_network", &completed, "network"_a);
   m.def("advise_layout", &layout, "network"_a, "job"_a, "device"_a, "fabric"_a);
-  m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a, "keep"_a);
+  m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a,
+        "keep"_a);
   m.def("advise_changes", &change_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "together"_a);
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
-  m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a, "most"_a);
-  m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a, "max_batch"_a);
+  m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
+        "most"_a);
+  m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a,
+        "max_batch"_a);
 }
 
 }  // namespace yuloh::py

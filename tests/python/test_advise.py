@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +18,9 @@ A100 = catalogue.core_device(catalogue.find_device("a100-80"))
 
 
 def run(*words, ok=0):
-    done = subprocess.run([sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == ok, done.stdout + done.stderr
     return done
 
@@ -73,7 +72,9 @@ def test_korthikanti_activations():
     """arXiv:2205.05198, table 2: s b h (34 + 5 a s / h) bytes a layer; with t-way tensor parallel and sequence parallel all
     of it over t."""
     s, b, h, a = 2048.0, 4.0, 6144.0, 64.0
-    network = _core.advise_network({"layers": 48.0, "hidden": h, "heads": a, "seq": s, "vocab": 51200.0})["network"]
+    network = _core.advise_network({"layers": 48.0, "hidden": h, "heads": a, "seq": s, "vocab": 51200.0})[
+        "network"
+    ]
 
     def layer(**job):
         made = _core.advise_layout(network, {"batch": b, "flash": False, **job}, A100, {})
@@ -81,7 +82,9 @@ def test_korthikanti_activations():
 
     assert layer() == pytest.approx(s * b * h * (34 + 5 * a * s / h), rel=1e-6)
     assert layer(mp=8.0) == pytest.approx(s * b * h * (10 + 24 / 8 + 5 * a * s / (h * 8)), rel=1e-6)
-    assert layer(mp=8.0, sequence_parallel=True, recompute="selective") == pytest.approx(s * b * h * 34 / 8, rel=1e-6)
+    assert layer(mp=8.0, sequence_parallel=True, recompute="selective") == pytest.approx(
+        s * b * h * 34 / 8, rel=1e-6
+    )
     assert layer(recompute="full") == pytest.approx(2 * s * b * h, rel=1e-6)
 
 
@@ -89,7 +92,9 @@ def test_megatron_flops():
     """arXiv:2104.04473, section 5.1: 72 B s L h^2 (1 + s/6h + V/12Lh) without recompute."""
     s, h, L, V = 2048.0, 12288.0, 96.0, 51200.0
     made = _core.advise_network({"layers": L, "hidden": h, "heads": 96.0, "seq": s, "vocab": V})
-    assert 3 * made["forward_flops"] == pytest.approx(72 * s * L * h * h * (1 + s / (6 * h) + V / (12 * L * h)), rel=2e-3)
+    assert 3 * made["forward_flops"] == pytest.approx(
+        72 * s * L * h * h * (1 + s / (6 * h) + V / (12 * L * h)), rel=2e-3
+    )
 
 
 # -- the article's classes -----------------------------------------------------------------------------
@@ -154,7 +159,13 @@ def test_published_speeds():
         if "teraflops_per_gpu" not in row:
             continue
         network, made, _ = published(row)
-        s, h, L, V, B = network["seq"], network["hidden"], network["layers"], network["vocab"], row["job"]["batch"]
+        s, h, L, V, B = (
+            network["seq"],
+            network["hidden"],
+            network["layers"],
+            network["vocab"],
+            row["job"]["batch"],
+        )
         work = 96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h))
         took = work / (made["devices"] * row["teraflops_per_gpu"] * 1e12)
         assert made["seconds"][0] <= took <= made["seconds"][2], row["id"]
@@ -218,8 +229,25 @@ def test_price_lists(tmp_path, content, said):
 # -- choice --------------------------------------------------------------------------------------------
 def test_cheapest_by_the_users_prices(tmp_path):
     path = tmp_path / "prices.toml"
-    path.write_text('currency = "CNY"\n[prices]\nt4 = 1.0\na10 = 1000.0\n"RTX 3060" = 2.0\n'.replace("RTX 3060", "rtx3060"))
-    words = ("resnet50", "--device", "t4,a10,rtx3060", "--samples", "4.5e6", "--hours", "24", "--prices", str(path), "--most", "4", "--json")
+    path.write_text(
+        'currency = "CNY"\n[prices]\nt4 = 1.0\na10 = 1000.0\n"RTX 3060" = 2.0\n'.replace(
+            "RTX 3060", "rtx3060"
+        )
+    )
+    words = (
+        "resnet50",
+        "--device",
+        "t4,a10,rtx3060",
+        "--samples",
+        "4.5e6",
+        "--hours",
+        "24",
+        "--prices",
+        str(path),
+        "--most",
+        "4",
+        "--json",
+    )
     found = json.loads(run(*words).stdout)["training"]
     assert found["by"] == "cost" and found["best"][0]["id"] == "t4"
     costs = [r["cost"] for r in found["best"]]
@@ -235,7 +263,13 @@ def test_cheapest_by_the_users_prices(tmp_path):
 def test_serving_scales_with_the_rate():
     def best(rate, limit=0.018):
         job = {"training": False, "precision": "fp16"}
-        found = ask("resnet50", job=job, devices=[catalogue.find_device("t4")], focus="t4", goals={"rate": rate, "p99": limit})
+        found = ask(
+            "resnet50",
+            job=job,
+            devices=[catalogue.find_device("t4")],
+            focus="t4",
+            goals={"rate": rate, "p99": limit},
+        )
         return found["serving"]["rows"][0]
 
     one, many = best(100), best(20000)
@@ -247,7 +281,19 @@ def test_serving_scales_with_the_rate():
 def test_requests_per_unit_of_money_and_a_year(tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("device,price_hour,currency\nt4,3,CNY\n")
-    words = ("resnet50", "--inference", "--device", "t4", "--rate", "100", "--p99", "50", "--prices", str(path), "--json")
+    words = (
+        "resnet50",
+        "--inference",
+        "--device",
+        "t4",
+        "--rate",
+        "100",
+        "--p99",
+        "50",
+        "--prices",
+        str(path),
+        "--json",
+    )
     row = json.loads(run(*words).stdout)["serving"]["best"][0]
     assert row["per_money"] == pytest.approx(100 * 3600 / 3)
     assert row["cost_year"] == pytest.approx(3 * 24 * 365)
@@ -257,7 +303,10 @@ def test_yearly_arithmetic_is_the_articles():
     """50 runs a day x 0.34 h x 365 = 6,205 h; x 4 devices x 3 yuan = 74,460 yuan."""
     from yuloh.cli import advise as command
 
-    found = {"training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]}, "currency": "CNY"}
+    found = {
+        "training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]},
+        "currency": "CNY",
+    }
     found["yearly"] = command.yearly(found, 50)
     assert found["yearly"]["hours"] == 6205 and found["yearly"]["money"] == 74460
     assert "6,205 h" in command.yearly_words(found, "en")
@@ -275,17 +324,28 @@ def test_changes_save_what_they_say():
 
 
 def test_recompute_only_as_many_layers_as_needed():
-    found = ask("gpt3-1.3b", devices=[catalogue.find_device("v100")], focus="v100", job={"batch": 8, "micro": 8})
+    found = ask(
+        "gpt3-1.3b", devices=[catalogue.find_device("v100")], focus="v100", job={"batch": 8, "micro": 8}
+    )
     some = next(c for c in found["changes"] if c["what"] == "recompute")
     k, of = (int(x) for x in some["detail"].split("/"))
     assert some["fits"] and 0 < k < of == 24 and some["time_factor"] < 1.33
 
 
 def test_layouts_are_of_the_devices_and_strategy_runs():
-    found = ask("llama-13b", devices=[catalogue.find_device("h100")], focus="h100", count=64, job={"batch": 1024}, network_word="infiniband-400")
+    found = ask(
+        "llama-13b",
+        devices=[catalogue.find_device("h100")],
+        focus="h100",
+        count=64,
+        job={"batch": 1024},
+        network_word="infiniband-400",
+    )
     for x in found["layouts"]["found"]:
         j = x["job"]
-        assert j["dp"] * j["mp"] * j["pp"] * j["sharding"] == 64 and j["mp"] <= 8 and x["total"][1] <= 80 * 2**30
+        assert (
+            j["dp"] * j["mp"] * j["pp"] * j["sharding"] == 64 and j["mp"] <= 8 and x["total"][1] <= 80 * 2**30
+        )
     assert "--nnodes 8" in found["layouts"]["launch"]
     code = found["layouts"]["strategy"]
     compile(code, "strategy", "exec")
@@ -311,81 +371,3 @@ def test_every_word_has_two_languages():
         assert english and chinese, key
     text_zh = run("llama-7b", "--language", "zh", "--samples", "1e5").stdout
     assert "权重" in text_zh and "weights" not in text_zh
-
-
-# -- the page ------------------------------------------------------------------------------------------
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-SET = """<script>
-for (const [id, v] of Object.entries({settings})) {{
-  const e = document.getElementById("knob-" + id); e.value = v; e.dispatchEvent(new Event("input")); e.dispatchEvent(new Event("change"));
-}}
-const box = document.querySelector("tr[data-device=a100-80] input"); box.value = 2; box.dispatchEvent(new Event("change"));
-const e = document.documentElement;
-const out = document.createElement("pre"); out.id = "out";
-out.textContent = JSON.stringify({{scroll: e.scrollWidth, view: e.clientWidth, shown: [...document.querySelectorAll("main")].filter(m => m.getBoundingClientRect().height > 0).map(m => m.lang),
-  cells: [...document.querySelector("tr[data-device=a100-80]").cells].map(c => c.innerText), bars: document.querySelectorAll("main.en .meter").length,
-  points: document.querySelectorAll("circle").length}});
-document.body.append(out);
-</script></body>"""
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "advice.html"
-    run("llama-7b", "--samples", "156e3", "--hours", "24", "--html", str(path))
-    return path.read_text(encoding="utf-8")
-
-
-def in_chromium(page, tmp_path, settings, width=1200):
-    path = tmp_path / "page.html"
-    path.write_text(page.replace("</body>", SET.format(settings=json.dumps(settings))), encoding="utf-8")
-    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", f"--user-data-dir={tmp_path / 'profile'}",
-             f"--window-size={width},900", "--dump-dom", path.as_uri()]
-    dom = subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
-    return json.loads(html.unescape(re.search(r'<pre id="out">(.*?)</pre>', dom, re.S)[1]))
-
-
-def test_page_needs_no_network(page):
-    assert not re.search(r'(src|href)="(?!data:)', page) and "url(" not in page and "@import" not in page and "fetch(" not in page
-
-
-def test_page_escapes_names(tmp_path):
-    path = tmp_path / "devices.json"
-    path.write_text(json.dumps({"id": "mine", "name": "</script><script>alert(1)</script>", "memory": 64, "bandwidth": 900, "fp16": 100}))
-    run("resnet50", "--devices-file", str(path), "--html", str(tmp_path / "x.html"))
-    assert "<script>alert" not in (tmp_path / "x.html").read_text()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
-def test_sliders_show_what_the_core_reckons(page, tmp_path):
-    network = _core.advise_network(_floats_of("llama-7b"))["network"]
-    axes = json.loads(re.search(r'id="grid">(.*?)</script>', page, re.S)[1])["axes"]
-    chosen = {"precision": "bf16", "recompute": "full", "mp": 4.0, "pp": 1.0, "data": 8.0, "stage": 2.0, "micro": 4.0}
-    settings = {a: axes[a].index(v) for a, v in chosen.items()}
-    seen = in_chromium(page, tmp_path, {**settings, "samples": 1000})
-    job = {"precision": "bf16", "recompute": "full", "mp": 4.0, "sharding": 8.0, "stage": 2.0, "micro": 4.0, "batch": 32.0, "sequence_parallel": True}
-    made = _core.advise_layout(network, job, A100, catalogue.fabric("infiniband-200")[0])
-    cells = seen["cells"]
-    assert cells[0].startswith("32 x NVIDIA A100 80 GB")
-    assert float(cells[1].split()[0]) == pytest.approx(made["total"][1] / 2**30, rel=0.006)
-    assert cells[2] == {"yes": "yes", "tight": "tight"}[made["verdict"]]
-    assert float(cells[3]) == pytest.approx(32 / made["seconds"][1], rel=0.006)
-    hours = made["seconds"][1] / 32 * 1000 / 3600
-    assert float(cells[4]) == pytest.approx(hours, rel=0.006)
-    assert float(cells[7]) == pytest.approx(hours * 32 * 2, rel=0.006)
-    assert seen["bars"] >= 30 and seen["points"] > 50
-    impossible = in_chromium(page, tmp_path, {"pp": axes["pp"].index(4.0), "data": 2, "stage": 3})
-    assert impossible["cells"][2] == "cannot be"
-
-
-def _floats_of(preset):
-    return floats(from_preset(preset)[0])
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_page_on_a_narrow_screen(page, tmp_path, language):
-    if language == "zh":
-        page = page.replace('id="pick-en" checked', 'id="pick-en"').replace('id="pick-zh"', 'id="pick-zh" checked')
-    seen = in_chromium(page, tmp_path, {}, width=500)
-    assert seen["shown"] == [language] and seen["scroll"] <= seen["view"]

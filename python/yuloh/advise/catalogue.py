@@ -73,7 +73,9 @@ def find_device(word: str) -> dict:
 
 def find_preset(word: str) -> Tuple[str, dict]:
     known = presets()
-    ident = _find("model", word, {k: k for k in known}, "yuloh advise --list presets, or a model file, or --params.")
+    ident = _find(
+        "model", word, {k: k for k in known}, "yuloh advise --list presets, or a model file, or --params."
+    )
     return ident, known[ident]
 
 
@@ -96,7 +98,7 @@ def differing(entry: dict) -> List[Tuple[str, List[dict]]]:
 
 
 def origin(entry: dict, figure: str) -> str:
-    """"measured", "catalogue", "article", "recalled" or "user": where the figure that is reckoned with comes from."""
+    """ "measured", "catalogue", "article", "recalled" or "user": where the figure that is reckoned with comes from."""
     source = entry["figures"][figure][0]["source"]
     if source in ("measured", "user"):
         return source
@@ -111,14 +113,18 @@ def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
     try:
         rate = float(word)
     except ValueError:
-        ident = _find("network", word, {k: k for k in known}, "yuloh advise --list networks, or GB/s for each device.")
+        ident = _find(
+            "network", word, {k: k for k in known}, "yuloh advise --list networks, or GB/s for each device."
+        )
         found = known[ident]
         if ident == "none":
             return {"rate": 1e9, "latency": 50e-6}, found["name"]
         rate = found["rate"] if "rate" in found else found["rate_server"] / per_node
         return {"rate": rate * 1e9, "latency": found["latency"]}, found["name"]
     if not (math.isfinite(rate) and 0.001 <= rate <= 10000):
-        raise ValueError(f"advise: impossible network, got {word} GB/s; expected 0.001 to 10000. Hint: check --network.")
+        raise ValueError(
+            f"advise: impossible network, got {word} GB/s; expected 0.001 to 10000. Hint: check --network."
+        )
     return {"rate": rate * 1e9, "latency": 10e-6}, f"{word} GB/s (user)"
 
 
@@ -131,7 +137,11 @@ def this_machine() -> dict:
     found = peaks.measure(0.03)
     today = _today()
     total = machine.memory_mb().get("total") or 1024.0
-    figures = {"memory": total * 1e6 / 2**30, "bandwidth": found["read"] / 1e9, "host_link": found["read"] / 1e9}
+    figures = {
+        "memory": total * 1e6 / 2**30,
+        "bandwidth": found["read"] / 1e9,
+        "host_link": found["read"] / 1e9,
+    }
     figures.update({p: found[p] / 1e12 for p in ("fp32", "bf16", "int8") if found.get(p)})
     name = str(machine.cpu_facts().get("model") or "CPU")
     return {
@@ -144,7 +154,9 @@ def this_machine() -> dict:
         "use": "",
         "matrix_efficiency": 0.7,  # own kernels reach 0.6 to 0.85 of the products' peak (docs/performance.md)
         "stream_efficiency": 0.8,
-        "figures": {k: [{"value": round(v, 4), "source": "measured", "date": today}] for k, v in figures.items()},
+        "figures": {
+            k: [{"value": round(v, 4), "source": "measured", "date": today}] for k, v in figures.items()
+        },
     }
 
 
@@ -160,11 +172,15 @@ def user_devices(path: str) -> List[dict]:
     try:
         read = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form.") from None
+        raise ValueError(
+            f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form."
+        ) from None
     made = []
     for one in read if isinstance(read, list) else [read]:
         if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):
-            raise ValueError(f"advise: {path}: a device needs id, memory (GiB), bandwidth (GB/s) and a rate (TFLOPS).")
+            raise ValueError(
+                f"advise: {path}: a device needs id, memory (GiB), bandwidth (GB/s) and a rate (TFLOPS)."
+            )
         figures = {}
         for key in SCALE:
             if key in one:
@@ -172,11 +188,22 @@ def user_devices(path: str) -> List[dict]:
                     raise ValueError(f"advise: {path}: {key} must be a number above 0, got {one[key]!r}.")
                 figures[key] = [{"value": one[key], "source": "user", "date": _today()}]
         if not any(p in figures for p in PRECISIONS):
-            raise ValueError(f"advise: {path}: {one['id']} has no rate; expected one of {', '.join(PRECISIONS)} in TFLOPS.")
+            raise ValueError(
+                f"advise: {path}: {one['id']} has no rate; expected one of {', '.join(PRECISIONS)} in TFLOPS."
+            )
         shares = {k: one[k] for k in ("matrix_efficiency", "stream_efficiency") if k in one}
         made.append(
-            dict(id=str(one["id"]), name=str(one.get("name", one["id"])), vendor="", kind=str(one.get("kind", "gpu")),
-                 aliases=[], per_node=one.get("per_node", 8), use="", figures=figures, **shares)
+            dict(
+                id=str(one["id"]),
+                name=str(one.get("name", one["id"])),
+                vendor="",
+                kind=str(one.get("kind", "gpu")),
+                aliases=[],
+                per_node=one.get("per_node", 8),
+                use="",
+                figures=figures,
+                **shares,
+            )
         )
     return made
 
@@ -198,7 +225,9 @@ def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float],
         except (TypeError, ValueError):
             price = math.nan
         if isinstance(text, bool) or not (math.isfinite(price) and price >= 0):
-            raise ValueError(f"advise: {path}: the price of {word} must be a number of 0 or more, got {text!r}.")
+            raise ValueError(
+                f"advise: {path}: the price of {word} must be a number of 0 or more, got {text!r}."
+            )
         if ident in prices:
             raise ValueError(f"advise: {path}: {word} has two prices. Hint: keep one line for each device.")
         prices[ident] = price
@@ -217,7 +246,9 @@ def _csv_prices(path: str):
         raise ValueError(f"advise: {path} lacks a column; expected device,price_hour[,currency].")
     currencies = {(r.get("currency") or "").strip() for r in rows} - {""}
     if len(currencies) > 1:
-        raise ValueError(f"advise: {path} mixes currencies, got {', '.join(sorted(currencies))}; expected one.")
+        raise ValueError(
+            f"advise: {path} mixes currencies, got {', '.join(sorted(currencies))}; expected one."
+        )
     return [((r["device"] or "").strip(), r["price_hour"]) for r in rows], next(iter(currencies), "")
 
 
@@ -256,14 +287,18 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             if len(set(pairs)) != len(pairs):
                 found.append(f"{where}: {figure} holds a figure twice")
             for v in values:
-                if not (isinstance(v.get("value"), (int, float)) and math.isfinite(v["value"]) and v["value"] > 0):
+                if not (
+                    isinstance(v.get("value"), (int, float)) and math.isfinite(v["value"]) and v["value"] > 0
+                ):
                     found.append(f"{where}: {figure} is {v.get('value')!r}")
                 if v.get("source") not in c["sources"]:
                     found.append(f"{where}: {figure} has no source")
                 if not _is_date(v.get("date")):
                     found.append(f"{where}: {figure} has no date")
         have = set(d.get("figures", {}))
-        if not d.get("incomplete") and not ({"memory", "bandwidth", "watts", "host_link"} <= have and have & set(PRECISIONS)):
+        if not d.get("incomplete") and not (
+            {"memory", "bandwidth", "watts", "host_link"} <= have and have & set(PRECISIONS)
+        ):
             found.append(f"{where}: lacks figures, has {sorted(have)}")
     for name, s in c["sources"].items():
         if s.get("kind") not in ("vendor", "secondary", "article", "recalled") or not _is_date(s.get("read")):
@@ -283,4 +318,8 @@ def _is_date(text) -> bool:
 
 
 def is_model_file(word: str) -> bool:
-    return os.path.sep in word or Path(word).suffix in (".py", ".json", ".pdmodel", ".onnx", ".yuloh") or ".py:" in word
+    return (
+        os.path.sep in word
+        or Path(word).suffix in (".py", ".json", ".pdmodel", ".onnx", ".yuloh")
+        or ".py:" in word
+    )

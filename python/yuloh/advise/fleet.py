@@ -12,7 +12,12 @@ LEVEL = {2: "os_g", 3: "p_g_os"}
 def strategy_snippet(job: Dict[str, object], passes: float, micro: float) -> str:
     """Lines of Python that set the layout up; they run against paddle.distributed.fleet."""
     dp, mp, pp, sharding, stage = (int(job[k]) for k in ("dp", "mp", "pp", "sharding", "stage"))
-    lines = ["import paddle", "from paddle.distributed import fleet", "", "strategy = fleet.DistributedStrategy()"]
+    lines = [
+        "import paddle",
+        "from paddle.distributed import fleet",
+        "",
+        "strategy = fleet.DistributedStrategy()",
+    ]
     # Stages 2 and 3 wrap the model and group the ranks of the data axis themselves.
     data, shard = (dp * sharding, 1) if stage >= 2 else (dp, sharding)
     lines += [
@@ -24,7 +29,9 @@ def strategy_snippet(job: Dict[str, object], passes: float, micro: float) -> str
         "}",
     ]
     if pp > 1:
-        lines.append(f'strategy.pipeline_configs = {{"accumulate_steps": {int(passes)}, "micro_batch_size": {int(micro)}}}')
+        lines.append(
+            f'strategy.pipeline_configs = {{"accumulate_steps": {int(passes)}, "micro_batch_size": {int(micro)}}}'
+        )
     lines.append("fleet.init(is_collective=True, strategy=strategy)")
     if job["precision"] in ("bf16", "fp16"):
         dtype = "bfloat16" if job["precision"] == "bf16" else "float16"
@@ -36,11 +43,16 @@ def strategy_snippet(job: Dict[str, object], passes: float, micro: float) -> str
             f'model, optimizer, level="{LEVEL[stage]}"{offload})'
         )
     else:
-        lines += ["model = fleet.distributed_model(model)", "optimizer = fleet.distributed_optimizer(optimizer)"]
+        lines += [
+            "model = fleet.distributed_model(model)",
+            "optimizer = fleet.distributed_optimizer(optimizer)",
+        ]
     if job["recompute"] == "full":
         lines.append("# in every block's forward: x = fleet.utils.recompute(self.block, x)")
     if pp == 1 and passes > 1:
-        lines.append(f"# optimizer.step() and clear_grad() after every {int(passes)} backward passes of {int(micro)} samples")
+        lines.append(
+            f"# optimizer.step() and clear_grad() after every {int(passes)} backward passes of {int(micro)} samples"
+        )
     return "\n".join(lines)
 
 

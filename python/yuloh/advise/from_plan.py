@@ -1,14 +1,238 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network from a real model: a Layer of a Python file, or a model file, planned without being run (yuloh.advise.facts)."""
+"""A network from a real model: a Layer (or a function that makes one) of a Python file, or a model file, planned without
+being run (yuloh.advise.facts). Two batches tell what grows with the batch from what does not."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+PRECISION = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp8": "bfloat16",
+    "int8": "float32",
+}
+OPTIMIZER = {
+    "sgd": "SGD",
+    "momentum": "Momentum",
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "lamb": "Lamb",
+    "adafactor": "Adam",
+}
+NAMES = ("model", "net", "network", "make_model", "build_model", "Model", "Net")
+DOUBT = 0.05  # of bytes that a Plan gave: another executor keeps other temporaries
 
 
-def network_of(word: str, inputs, job: dict):
-    """(network, title, unit, source) of FILE.py[:NAME] or a model file. Raises ValueError for what cannot be traced."""
-    file = word.partition(".py:")[0] + ".py" if ".py:" in word else word
-    if not Path(file).is_file():
-        raise ValueError(f"advise: no such model, got {word!r}. Hint: a preset (yuloh advise --list presets), a file, or --params.")
-    raise ValueError(f"advise: {word} cannot be planned yet. Hint: --params and a shape.")
+def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object]):
+    """(network, title, unit, source, facts) of FILE.py[:NAME] or a model file. Raises ValueError for what cannot be traced."""
+    file, name = (
+        (word.split(".py:", 1)[0] + ".py", word.split(".py:", 1)[1]) if ".py:" in word else (word, None)
+    )
+    if not Path(file).is_file() and not any(Path(file + end).is_file() for end in (".pdmodel", ".json")):
+        raise ValueError(
+            f"advise: no such model, got {word!r}. Hint: a preset (yuloh advise --list presets), a file, or --params."
+        )
+    specs = [_spec(text) for text in inputs] if inputs else None
+    if file.endswith(".py"):
+        model, specs = _from_python(file, name, specs)
+    else:
+        model = file
+        if job.get("training", True):
+            raise ValueError(
+                "advise: a model file is for inference. Hint: add --inference, or give the Layer as FILE.py:NAME."
+            )
+    return network_of_model(model, specs, job, word)
+
+
+def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
+    """The same of a Layer, a callable or a path at hand."""
+    batch = int(
+        job.get("micro") or job.get("batch") or (specs and specs[0][0][0] > 0 and specs[0][0][0]) or 8
+    )
+    open_specs = None if specs is None else [([-1, *shape[1:]], dtype) for shape, dtype in specs]
+    first, second = (_facts(model, open_specs, job, b) for b in (batch, 2 * batch))
+    return (
+        *_network(first, second, batch, job, title),
+        "planned without being run: the Plans of this model at two batches",
+        first,
+    )
+
+
+def _facts(model, specs, job, batch: int) -> dict:
+    from . import facts
+
+    training = bool(job.get("training", True))
+    words = {"training": training, "precision": PRECISION[str(job.get("precision", "bf16"))], "batch": batch}
+    if training:
+        words["optimizer"] = OPTIMIZER[str(job.get("optimizer", "adamw"))]
+    try:
+        return facts(model, specs, **words)
+    except Exception as error:  # whatever the user's model raises: one sentence, no traceback
+        said = str(error).strip().splitlines() or [""]
+        raise ValueError(
+            f"advise: the model cannot be traced: {type(error).__name__}: {said[0][:300]} Hint: check --input."
+        ) from None
+
+
+def _network(a: dict, b: dict, batch: int, job, title: str):
+    """What the core needs of two facts, at `batch` and twice as much."""
+    element = 2 if PRECISION[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
+
+    def grows(f):  # a sample's share, from the difference; never below nothing
+        return max(0.0, (f(b["memory"]) - f(a["memory"])) / batch)
+
+    def kept(m):
+        return m["activations"] + m["inputs"]
+
+    def working(m):
+        return m["temporaries"] + m["workspace"] + m["slack"]
+
+    training = bool(job.get("training", True))
+    of_sample, work = grows(kept), grows(working)
+    if not training:
+        of_sample, work = 0.0, of_sample + work
+    fixed = a["memory"]["buffers"] + max(
+        0.0, kept(a["memory"]) + working(a["memory"]) - batch * (of_sample + work)
+    )
+    root = a["layers"][0] if a["layers"] else {}
+    flops = root.get("flops_forward") or a["flops"] / (3 if training else 1)
+    # Inference frees what it has read: what moves tells the traffic that kept bytes tell in training.
+    network = {
+        "name": a["subject"] or title,
+        "kind": "totals",
+        "params": float(max(1, a["parameters"])),
+        "layers": float(_depth(a["layers"])),
+        "forward_flops": flops / batch,
+        "kept_elements": (of_sample if training else work) / element,
+        "working_elements": work / element,
+        "spread": DOUBT,
+        "fixed_bytes": fixed,
+    }
+    return network, f"{title or a['subject']}", "sample"
+
+
+def _depth(layers: List[dict]) -> int:
+    """Blocks in a row: the children of the longest list of one type, else the layers that hold parameters."""
+    groups: Dict[Tuple[int, str], int] = {}
+    for one in layers:
+        if one["parameters"] > 0:
+            groups[(one["parent"], one["type"])] = groups.get((one["parent"], one["type"]), 0) + 1
+    parents = {one["parent"] for one in layers}
+    leaves = sum(1 for i, one in enumerate(layers) if one["parameters"] > 0 and i not in parents)
+    blocks = max((n for (parent, _), n in groups.items() if parent >= 0), default=1)
+    return max(1, blocks if blocks >= 4 else leaves)
+
+
+def layers_to_recompute(facts: dict, most: int = 8) -> List[dict]:
+    """Blocks whose activations could be made again: bytes saved (what is kept but its input) and time added (its forward
+    pass, as a share of the step), most saved for the time first."""
+    layers, total = facts.get("layers", []), facts.get("flops") or 0.0
+    found = []
+    for one in layers:
+        saved = one["activation_bytes"] - one["input_bytes"]
+        if one["depth"] < 1 or saved <= 0 or not total or one["parameters"] == 0:
+            continue
+        found.append(
+            {
+                "name": one["name"],
+                "type": one["type"],
+                "saved": saved,
+                "time_added": one["flops_forward"] / total,
+            }
+        )
+    found.sort(key=lambda r: -r["saved"] / (r["time_added"] + 1e-3))
+    taken: List[dict] = []
+    for r in found:  # a block and its parts are one choice
+        if not any(
+            r["name"].startswith(t["name"] + ".") or t["name"].startswith(r["name"] + ".") for t in taken
+        ):
+            taken.append(r)
+    return taken[:most]
+
+
+# -- the user's file -----------------------------------------------------------------------------------
+def _spec(text: str):
+    """ "32,3,224,224:float32" -> ([32, 3, 224, 224], "float32"). Raises ValueError."""
+    shape, _, dtype = text.partition(":")
+    try:
+        extents = [-1 if x.strip() in ("?", "-1", "None") else int(x) for x in shape.split(",")]
+    except ValueError:
+        extents = []
+    if not extents or any(n == 0 or n < -1 or n > 1 << 40 for n in extents):
+        raise ValueError(
+            f"advise: bad --input, got {text!r}; expected extents such as 32,3,224,224 or ?,128:int64."
+        )
+    return extents, dtype or "float32"
+
+
+def _from_python(file: str, name: Optional[str], specs):
+    """(Layer or callable, input specs) of a Python file that says `import paddle` or `import yuloh`."""
+    from ..cli.run import install
+
+    install()
+    folder = os.path.dirname(os.path.abspath(file))
+    sys.path.insert(0, folder)
+    try:
+        loader = importlib.util.spec_from_file_location("advised_model", file)
+        module = importlib.util.module_from_spec(loader)
+        sys.modules["advised_model"] = module
+        loader.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        said = str(error).strip().splitlines() or [""]
+        raise ValueError(
+            f"advise: {file} cannot be imported: {type(error).__name__}: {said[0][:300]}"
+        ) from None
+    finally:
+        sys.path.remove(folder)
+    model = _pick(module, file, name)
+    if specs is None:
+        given = getattr(model, "input_spec", None) or getattr(module, "input_spec", None)
+        if given is None:
+            raise ValueError(
+                f"advise: the input of {file} is not known. Hint: --input 32,3,224,224, or input_spec = [...] in the file."
+            )
+        specs = [(list(s.shape), str(s.dtype).rpartition(".")[2]) for s in given]
+        specs = [([-1 if n is None else int(n) for n in shape], dtype) for shape, dtype in specs]
+    return model, specs
+
+
+def _pick(module, file: str, name: Optional[str]):
+    import yuloh
+
+    def usable(v):
+        return isinstance(v, yuloh.nn.Layer) or (
+            callable(v) and getattr(v, "__module__", "") == "advised_model"
+        )
+
+    if name is not None:
+        model = getattr(module, name, None)
+        if model is None or not (isinstance(model, yuloh.nn.Layer) or callable(model)):
+            raise ValueError(
+                f"advise: {file} has no Layer or function {name!r}. Hint: {_names(module, usable)}"
+            )
+        return model
+    for known in NAMES:
+        if usable(getattr(module, known, None)):
+            return getattr(module, known)
+    classes = [
+        v
+        for v in vars(module).values()
+        if isinstance(v, type) and issubclass(v, yuloh.nn.Layer) and v.__module__ == "advised_model"
+    ]
+    layers = [v for v in vars(module).values() if isinstance(v, yuloh.nn.Layer)]
+    found = layers or classes
+    if len(found) != 1:
+        raise ValueError(f"advise: which model of {file}? Hint: FILE.py:NAME; {_names(module, usable)}")
+    return found[0]
+
+
+def _names(module, usable) -> str:
+    names = [k for k, v in vars(module).items() if not k.startswith("_") and usable(v)]
+    return f"it has {', '.join(names[:8])}." if names else "it has none."

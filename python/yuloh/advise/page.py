@@ -18,7 +18,18 @@ from . import catalogue, tables
 from . import words as w
 from .question import Question
 
-ITEMS = ("weights", "gradients", "optimizer", "activations", "logits", "cache", "workspace", "communication", "runtime", "fragmentation")
+ITEMS = (
+    "weights",
+    "gradients",
+    "optimizer",
+    "activations",
+    "logits",
+    "cache",
+    "workspace",
+    "communication",
+    "runtime",
+    "fragmentation",
+)
 PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af")))
 SIDE_BY_SIDE = 6  # devices of the what-if
 
@@ -64,13 +75,22 @@ def view(answer: Dict[str, object], language: str) -> dict:
         "headline": tables.headline(answer, language),
         "class": w.word(f"class{answer['class']}", language),
         "cards": [
-            {"name": w.word("needs", language), "value": w.gib(focus["total"][1]), "note": f"{w.span(focus['total'])} · {focus['name']}"},
-            {"name": w.word("class", language), "value": w.number(answer["model"]["params"]), "note": w.word(f"class{answer['class']}", language)},
+            {
+                "name": w.word("needs", language),
+                "value": w.gib(focus["total"][1]),
+                "note": f"{w.span(focus['total'])} · {focus['name']}",
+            },
+            {
+                "name": w.word("class", language),
+                "value": w.number(answer["model"]["params"]),
+                "note": w.word(f"class{answer['class']}", language),
+            },
             *_first_card(answer, language),
         ],
         "sections": tables.sections(answer, language, everything=True),
         "bars": bars(answer, language),
-        "closing": tables.closing(answer, language) + ([answer["model"]["source_text"]] if answer["model"]["source_text"] else []),
+        "closing": tables.closing(answer, language)
+        + ([answer["model"]["source_text"]] if answer["model"]["source_text"] else []),
     }
 
 
@@ -94,7 +114,12 @@ def bars(answer: Dict[str, object], language: str) -> List[dict]:
         has, need = r["memory_bytes"], r["total"][1]
         scale = 100 / max(has, need)
         parts = [
-            {"width": round(i[2] * scale, 3), "colour": PALETTE[i[0]], "title": f"{w.word(i[0], language)}: {w.gib(i[2])}"} for i in r["memory"]
+            {
+                "width": round(i[2] * scale, 3),
+                "colour": PALETTE[i[0]],
+                "title": f"{w.word(i[0], language)}: {w.gib(i[2])}",
+            }
+            for i in r["memory"]
         ]
         made.append(
             {
@@ -138,7 +163,8 @@ def pareto(answer: Dict[str, object]) -> Optional[dict]:
             "front": r["pareto"],
             "late": not r["in_time"],
             "label": f"{r['count']} x {r['id']}",
-            "title": f"{r['count']} x {r['name']}: {w.hours(r['hours'][1])}, " + (w.cost(r["cost"], answer["currency"]) if by == "cost" else f"{r['kilowatt_hours']:.3g} kWh"),
+            "title": f"{r['count']} x {r['name']}: {w.hours(r['hours'][1])}, "
+            + (w.cost(r["cost"], answer["currency"]) if by == "cost" else f"{r['kilowatt_hours']:.3g} kWh"),
         }
         for r in rows
     ]
@@ -168,12 +194,20 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
         "precision": ["fp32", "bf16"] if q.training else ["fp32", "fp16", "int8"],
         "recompute": ["none", "full"] if q.training else ["none"],
         "mp": split,
-        "pp": [p for p in (1.0, 2.0, 4.0, 8.0, 16.0) if p <= layers] if q.training and transformer and q.size_class else [1.0],
+        "pp": (
+            [p for p in (1.0, 2.0, 4.0, 8.0, 16.0) if p <= layers]
+            if q.training and transformer and q.size_class
+            else [1.0]
+        ),
         "data": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
         "stage": [0.0, 1.0, 2.0, 3.0] if q.training else [0.0],
         "micro": [float(1 << k) for k in range(8) if 1 << k <= top],
     }
-    ids = [answer["focus"], *(("a100-80", "h100") if q.size_class >= 2 else ()), *(r["id"] for r in answer["recommended"])]
+    ids = [
+        answer["focus"],
+        *(("a100-80", "h100") if q.size_class >= 2 else ()),
+        *(r["id"] for r in answer["recommended"]),
+    ]
     known = {d["id"]: d for d in q.devices}
     chosen = [known[i] for i in dict.fromkeys(ids) if i in known][:SIDE_BY_SIDE]
     grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, axes)
@@ -184,15 +218,29 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
         "high": [_short(v / 2**30) for v in grid["high"]],
         "seconds": [[_short(v) for v in one] for one in grid["seconds"]],
         "devices": [
-            {"id": d["id"], "name": d["name"], "memory": d["figures"]["memory"][0]["value"], "watts": catalogue.core_device(d).get("watts", 0.0), "price": q.prices.get(d["id"])}
+            {
+                "id": d["id"],
+                "name": d["name"],
+                "memory": d["figures"]["memory"][0]["value"],
+                "watts": catalogue.core_device(d).get("watts", 0.0),
+                "price": q.prices.get(d["id"]),
+            }
             for d in chosen
         ],
         "samples": q.goals.get("samples", 1e6),
         "unit": q.unit,
         "currency": q.currency,
-        "start": {"precision": q.job.get("precision", "bf16"), "micro": min(axes["micro"][-1], 2.0 ** math.floor(math.log2(max(1.0, q.job.get("micro") or q.job["batch"]))))},
+        "start": {
+            "precision": q.job.get("precision", "bf16"),
+            "micro": min(
+                axes["micro"][-1],
+                2.0 ** math.floor(math.log2(max(1.0, q.job.get("micro") or q.job["batch"]))),
+            ),
+        },
         "training": q.training,
-        "words": {k: [w.word(k, "en"), w.word(k, "zh")] for k in ("yes", "tight", "unlikely", "no", "impossible")},
+        "words": {
+            k: [w.word(k, "en"), w.word(k, "zh")] for k in ("yes", "tight", "unlikely", "no", "impossible")
+        },
     }
 
 

@@ -35,6 +35,7 @@ class Question:
     currency: str = ""
     most: int = 128
     remarks: List[str] = field(default_factory=list)
+    facts: Optional[dict] = None  # of the planned model, where there is one
 
     def __post_init__(self) -> None:
         completed = _core.advise_network(_floats(self.network))
@@ -55,7 +56,9 @@ class Question:
         self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
         for name, value in self.goals.items():
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
-                raise ValueError(f"advise: {name} must be a number above 0, got {value}. Hint: check --{name}.")
+                raise ValueError(
+                    f"advise: {name} must be a number above 0, got {value}. Hint: check --{name}."
+                )
         if self.count is not None and not 1 <= self.count <= 1 << 17:
             raise ValueError(f"advise: --count must be 1 to {1 << 17}, got {self.count}.")
 
@@ -76,7 +79,9 @@ class Question:
         job = {k: v for k, v in self.job.items() if k not in ("dp", "mp", "pp", "sharding")}
         if not self.given_micro:
             job.pop("micro", None)
-        return _core.advise_search(self.network, job, self.core_device(entry), self.fabric, float(count), freedom, keep)
+        return _core.advise_search(
+            self.network, job, self.core_device(entry), self.fabric, float(count), freedom, keep
+        )
 
 
 def _floats(d: Dict[str, object]) -> Dict[str, object]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer to a question: one dict of figures that text, JSON and pages show. Every figure's origin stands beside it:
-"computed" here, the catalogue's ("catalogue", "article", "recalled"), "measured" or "user" for the device's."""
+"computed" here, the catalogue's ("catalogue", "article", "recalled"), "measured" or "user" for the device's.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Dict, List, Optional
 
 from .. import _core
 from . import catalogue
+from .from_plan import layers_to_recompute
 from .fleet import launch_command, strategy_snippet
 from .question import Question
 
@@ -24,7 +26,13 @@ def answer(q: Question) -> Dict[str, object]:
     count = q.count or (recommended_count(recommended, focus["id"]) or 8)
     found = {
         "schema": 1,
-        "model": {"title": q.title, "source": q.source, "source_text": q.source_text, "unit": q.unit, **q.network},
+        "model": {
+            "title": q.title,
+            "source": q.source,
+            "source_text": q.source_text,
+            "unit": q.unit,
+            **q.network,
+        },
         "class": q.size_class,
         "forward_flops": q.forward_flops,
         "remarks": q.remarks,
@@ -39,6 +47,12 @@ def answer(q: Question) -> Dict[str, object]:
         "goals": q.goals,
         "currency": q.currency,
     }
+    if q.facts:
+        f = q.facts
+        found["plan"] = {k: f[k] for k in ("batch", "precision", "optimizer", "device", "seconds", "notes")}
+        found["plan"]["memory"] = {k: f["memory"][k] for k in ("peak", "reserved", "process")}
+        found["plan"]["recompute"] = layers_to_recompute(f) if q.training else []
+        found["remarks"] = found["remarks"] + list(f["notes"])
     if q.training and q.goals.get("samples"):
         found["training"] = train(q)
     if not q.training and q.goals.get("rate"):
@@ -49,7 +63,13 @@ def answer(q: Question) -> Dict[str, object]:
 
 
 def _job_defaults() -> dict:
-    return {"training": True, "precision": "bf16", "optimizer": "adamw", "recompute": "none", "offload": "none"}
+    return {
+        "training": True,
+        "precision": "bf16",
+        "optimizer": "adamw",
+        "recompute": "none",
+        "offload": "none",
+    }
 
 
 def _entry(q: Question, ident: str) -> dict:
@@ -234,19 +254,48 @@ def scenario_rows(prices: Optional[Dict[str, float]] = None) -> List[dict]:
         rows = []
         for ident, count in s["candidates"]:
             entry = catalogue.find_device(ident)
-            goals = {"samples": s["samples"]} if s["training"] else {"rate": s["rate"], "p99": s["p99_ms"] / 1e3}
+            goals = (
+                {"samples": s["samples"]} if s["training"] else {"rate": s["rate"], "p99": s["p99_ms"] / 1e3}
+            )
             job = {"training": s["training"], "precision": s["precision"], "batch": s["batch"]}
-            q = Question(network, title, unit, "preset", source, job, [entry], ident, count, s["network"], goals, prices or {})
+            q = Question(
+                network,
+                title,
+                unit,
+                "preset",
+                source,
+                job,
+                [entry],
+                ident,
+                count,
+                s["network"],
+                goals,
+                prices or {},
+            )
             rows.append(_scenario_candidate(q, entry, count, s))
         good = [r for r in rows if r["fits"]]
         best = min(good, key=lambda r: r["rank"], default=None)
-        made.append({**{k: s[k] for k in ("id", "title", "work", "article", "network")}, "model": title, "rows": rows,
-                     "best": best and best["id"], "best_count": best and best["count"]})
+        made.append(
+            {
+                **{k: s[k] for k in ("id", "title", "work", "article", "network")},
+                "model": title,
+                "rows": rows,
+                "best": best and best["id"],
+                "best_count": best and best["count"],
+            }
+        )
     return made
 
 
 def _scenario_candidate(q: Question, entry: dict, count: int, s: dict) -> dict:
-    row = {"id": entry["id"], "name": entry["name"], "count": count, "fits": False, "rank": float("inf"), "article": entry["id"] in s["article"]}
+    row = {
+        "id": entry["id"],
+        "name": entry["name"],
+        "count": count,
+        "fits": False,
+        "rank": float("inf"),
+        "article": entry["id"] in s["article"],
+    }
     watts, price = catalogue.core_device(entry).get("watts", 0.0), q.prices.get(entry["id"])
     if s["training"]:
         found = q.search(entry, count)
@@ -258,6 +307,12 @@ def _scenario_candidate(q: Question, entry: dict, count: int, s: dict) -> dict:
     else:
         (r,) = serve(q)["rows"]
         if r["possible"]:
-            row.update(fits=True, p99=r["p99"], copies=r["copies"] * r["group"], busy=r["busy"], watts=watts * r["copies"])
+            row.update(
+                fits=True,
+                p99=r["p99"],
+                copies=r["copies"] * r["group"],
+                busy=r["busy"],
+                watts=watts * r["copies"],
+            )
             row["rank"] = row["watts"] if price is None else price * r["copies"]
     return row

@@ -31,6 +31,7 @@ def sections(a: Dict[str, object], language: str = "en", everything: bool = Fals
     focus = focus_row(a)
     made = [
         memory(a, focus, language),
+        plan(a, language),
         devices(a, language, everything),
         recommended(a, language),
         changes(a, focus, language),
@@ -59,7 +60,11 @@ def closing(a, language: str) -> List[str]:
 def headline(a, language: str) -> str:
     what = w.word("training" if a["job"]["training"] else "inference", language)
     focus = next(r for r in a["devices"] if r["id"] == a["focus"])
-    named = dict(model=f"{a['model']['title']} ({w.number(a['model']['params'])})", what=what, need=w.gib(focus["total"][1]))
+    named = dict(
+        model=f"{a['model']['title']} ({w.number(a['model']['params'])})",
+        what=what,
+        need=w.gib(focus["total"][1]),
+    )
     holding = [r for r in a["devices"] if r["verdict"] in ("yes", "tight")]
     if a["class"] < 2 and holding:
         least = min(holding, key=lambda r: (r["kind"] != "gpu", r["memory_bytes"]))
@@ -78,8 +83,37 @@ def memory(a, focus, language: str) -> Section:
     rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
     rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
     head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
-    title = w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language)})", device=focus["name"])
+    title = w.word(
+        "memory_of", language, what=f"{what} ({job_words(a['job'], language)})", device=focus["name"]
+    )
     return Section("memory", title, head, rows)
+
+
+def plan(a, language: str) -> Optional[Section]:
+    """What the Plans of the real model say about this machine, and which of its layers to recompute."""
+    p = a.get("plan")
+    if not p:
+        return None
+    title = w.word("plan", language, batch=p["batch"], precision=p["precision"])
+    notes = [
+        f"{w.word('plan_' + k, language)}: {w.gib(v['value'])} ({w.span((v['low'], v['value'], v['high']))})"
+        for k, v in p["memory"].items()
+    ]
+    t = p["seconds"]
+    if t["value"] > 0:
+        notes.append(
+            f"{w.word('step', language)}: {duration(t['value'])} ({duration(t['low'])} - {duration(t['high'])}; {t['origin']}{', ' + p['device'] if p['device'] else ''})"
+        )
+    rows = [
+        [f"{r['name']} ({r['type']})", w.gib(r["saved"]), f"+{percent(r['time_added'])}"]
+        for r in p["recompute"]
+    ]
+    head = (
+        [w.word("recompute_layer", language), w.word("saves", language), w.word("time", language)]
+        if rows
+        else []
+    )
+    return Section("plan", title, head, rows, notes=notes)
 
 
 def job_words(job, language: str) -> str:
@@ -92,9 +126,15 @@ def job_words(job, language: str) -> str:
 
 
 def devices(a, language: str, everything: bool) -> Section:
-    shown = a["devices"] if everything or len(a["devices"]) <= 12 else [
-        r for r in a["devices"] if r["id"] == a["focus"] or any(r["id"] == x["id"] for x in a["recommended"][:10])
-    ]
+    shown = (
+        a["devices"]
+        if everything or len(a["devices"]) <= 12
+        else [
+            r
+            for r in a["devices"]
+            if r["id"] == a["focus"] or any(r["id"] == x["id"] for x in a["recommended"][:10])
+        ]
+    )
     step = "step" if a["job"]["training"] else "batch_time"
     head = [w.word(k, language) for k in ("device", "has", "needs", "fits", "largest", step, "share")]
     rows = []
@@ -112,7 +152,9 @@ def devices(a, language: str, everything: bool) -> Section:
             ]
         )
     more = len(a["devices"]) - len(shown)
-    return Section("devices", w.word("devices", language), head, rows, notes=[f"... {more} (--all)"] if more else [])
+    return Section(
+        "devices", w.word("devices", language), head, rows, notes=[f"... {more} (--all)"] if more else []
+    )
 
 
 def recommended(a, language: str) -> Section:
@@ -121,8 +163,20 @@ def recommended(a, language: str) -> Section:
     rows = []
     for r in a["recommended"]:
         lay = r["layout"]
-        rows.append([f"{r['count']} x {r['name']}", why(a, r, language), w.layout(lay["job"], language), duration(lay["seconds"][1])])
-    head = [w.word("device", language), w.word("why", language), w.word("layout", language), w.word("step", language)]
+        rows.append(
+            [
+                f"{r['count']} x {r['name']}",
+                why(a, r, language),
+                w.layout(lay["job"], language),
+                duration(lay["seconds"][1]),
+            ]
+        )
+    head = [
+        w.word("device", language),
+        w.word("why", language),
+        w.word("layout", language),
+        w.word("step", language),
+    ]
     return Section("recommended", w.word("recommended", language), head, rows, left=(0, 1, 2))
 
 
@@ -138,13 +192,24 @@ def why(a, r, language: str) -> str:
 def changes(a, focus, language: str) -> Optional[Section]:
     if not a["changes"]:
         return None
-    rows = [[w.change(c, language), w.gib(c["saved"]), w.factor(c["time_factor"]), w.word("yes" if c["fits"] else "no", language)]
-            for c in a["changes"][:10]]
+    rows = [
+        [
+            w.change(c, language),
+            w.gib(c["saved"]),
+            w.factor(c["time_factor"]),
+            w.word("yes" if c["fits"] else "no", language),
+        ]
+        for c in a["changes"][:10]
+    ]
     head = [w.word(k, language) for k in ("change", "saves", "time", "fits")]
     made = Section("changes", w.word("changes", language, device=focus["name"]), head, rows)
     if focus["verdict"] in ("no", "unlikely"):
         if a["together"]:
-            made.notes.append(w.word("together", language, device=focus["name"]) + ": " + " + ".join(w.change(c, language) for c in a["together"]))
+            made.notes.append(
+                w.word("together", language, device=focus["name"])
+                + ": "
+                + " + ".join(w.change(c, language) for c in a["together"])
+            )
         else:
             made.notes.append(w.word("together_none", language, device=focus["name"]))
     return made
@@ -158,13 +223,25 @@ def layouts(a, language: str) -> Optional[Section]:
     if not lay["found"]:
         return Section("layouts", w.word("layouts_none", language, count=lay["count"], device=name))
     rows = [
-        [w.layout(x["job"], language), w.gib(x["total"][1]), w.word(x["verdict"], language), duration(x["seconds"][1]),
-         percent(x["bubble"]), percent(w.talk_share(x)), percent(x["share_of_peak"])]
+        [
+            w.layout(x["job"], language),
+            w.gib(x["total"][1]),
+            w.word(x["verdict"], language),
+            duration(x["seconds"][1]),
+            percent(x["bubble"]),
+            percent(w.talk_share(x)),
+            percent(x["share_of_peak"]),
+        ]
         for x in lay["found"]
     ]
     head = [w.word(k, language) for k in ("layout", "needs", "fits", "step", "bubble", "talk", "share")]
     title = f"{w.word('layouts', language, count=lay['count'], device=name)} ({a['network']['name']})"
-    code = [f"# {w.word('strategy', language)}", *lay["strategy"].splitlines(), f"# {w.word('launch', language)}", lay["launch"]]
+    code = [
+        f"# {w.word('strategy', language)}",
+        *lay["strategy"].splitlines(),
+        f"# {w.word('launch', language)}",
+        lay["launch"],
+    ]
     return Section("layouts", title, head, rows, code=code)
 
 
@@ -172,7 +249,9 @@ def training(a, language: str) -> Optional[Section]:
     t = a.get("training")
     if not t:
         return None
-    title = w.word("train_choice", language, samples=f"{w.number(a['goals']['samples'])} {a['model']['unit']}s")
+    title = w.word(
+        "train_choice", language, samples=f"{w.number(a['goals']['samples'])} {a['model']['unit']}s"
+    )
     if not t["any_fits"]:
         return Section("training", title, notes=[w.word("none_fits", language)])
     best, notes = t["best"], []
@@ -180,9 +259,14 @@ def training(a, language: str) -> Optional[Section]:
         notes.append(w.word("none_in_time", language))
         best = sorted(t["rows"], key=lambda r: r["hours"][1])[:4]
     rows = [
-        [f"{r['count']} x {r['name']}", w.hours(r["hours"][1], language),
-         f"{w.hours(r['hours'][0], language)} - {w.hours(r['hours'][2], language)}", f"{three(r['kilowatt_hours'])} kWh",
-         w.cost(r["cost"], a["currency"]), w.layout(r["layout"]["job"], language)]
+        [
+            f"{r['count']} x {r['name']}",
+            w.hours(r["hours"][1], language),
+            f"{w.hours(r['hours'][0], language)} - {w.hours(r['hours'][2], language)}",
+            f"{three(r['kilowatt_hours'])} kWh",
+            w.cost(r["cost"], a["currency"]),
+            w.layout(r["layout"]["job"], language),
+        ]
         for r in best
     ]
     head = [w.word(k, language) for k in ("device", "hours", "from_to", "energy", "cost", "layout")]
@@ -195,36 +279,80 @@ def serving(a, language: str) -> Optional[Section]:
     t = a.get("serving")
     if not t:
         return None
-    title = w.word("serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"].get("p99", 1.0)))
+    title = w.word(
+        "serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"].get("p99", 1.0))
+    )
     if not t["best"]:
         return Section("serving", title, notes=[w.word("none_fits", language)])
     currency = a["currency"] or "1"
     rows = [
-        [f"{r['copies'] * r['group']:.0f} x {r['name']}", f"{r['batch']:.0f}", duration(r["p99"]), percent(r["busy"]), three(r["most_rate"]),
-         f"{r['watts']:,.0f} W", w.cost(r["cost_hour"], a["currency"]), w.cost(r["cost_year"], a["currency"]),
-         "–" if r["per_money"] is None else f"{r['per_money']:,.0f}"]
+        [
+            f"{r['copies'] * r['group']:.0f} x {r['name']}",
+            f"{r['batch']:.0f}",
+            duration(r["p99"]),
+            percent(r["busy"]),
+            three(r["most_rate"]),
+            f"{r['watts']:,.0f} W",
+            w.cost(r["cost_hour"], a["currency"]),
+            w.cost(r["cost_year"], a["currency"]),
+            "–" if r["per_money"] is None else f"{r['per_money']:,.0f}",
+        ]
         for r in t["best"]
     ]
-    head = [w.word("device", language), w.word("batch", language, "").strip(), *(w.word(k, language) for k in ("p99", "busy", "most_rate", "watts", "cost_hour", "cost_year")),
-            w.word("per_money", language, currency=currency)]
-    return Section("serving", title, head, rows, notes=[w.word("by_energy", language)] if t["by"] != "cost_hour" else [])
+    head = [
+        w.word("device", language),
+        w.word("batch", language, "").strip(),
+        *(w.word(k, language) for k in ("p99", "busy", "most_rate", "watts", "cost_hour", "cost_year")),
+        w.word("per_money", language, currency=currency),
+    ]
+    return Section(
+        "serving", title, head, rows, notes=[w.word("by_energy", language)] if t["by"] != "cost_hour" else []
+    )
 
 
 def figure(values: List[dict], unit: str = "") -> str:
-    """"320 (article 300)": the figure that is reckoned with, and the others that differ."""
+    """ "320 (article 300)": the figure that is reckoned with, and the others that differ."""
     if not values:
         return "–"
-    others = list(dict.fromkeys(f"{catalogue.sources()[v['source']]['kind']} {v['value']:g}" for v in values[1:] if v["value"] != values[0]["value"] and v["source"] in catalogue.sources()))
+    others = list(
+        dict.fromkeys(
+            f"{catalogue.sources()[v['source']]['kind']} {v['value']:g}"
+            for v in values[1:]
+            if v["value"] != values[0]["value"] and v["source"] in catalogue.sources()
+        )
+    )
     mark = MARK.get("recalled") if values[0]["source"] == "recalled" else ""
     return f"{values[0]['value']:g}{unit}{mark and '?'}" + (f" ({', '.join(others)})" if others else "")
 
 
 def matrix(a, language: str) -> Section:
-    head = [w.word("device", language), f"{w.word('memory', language)} GiB", f"{w.word('bandwidth', language)} GB/s", "FP16 TFLOPS", f"{w.word('link', language)} GB/s",
-            w.word("watts", language), w.word("cost_index", language), w.word("use", language)]
-    rows = [[r["name"], *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
-             "–" if r["cost_index"] is None else three(r["cost_index"]), r["use"]] for r in a["matrix"]]
-    return Section("matrix", w.word("matrix", language), head, rows, left=(0, 7), notes=[w.word("recalled_mark", language)])
+    head = [
+        w.word("device", language),
+        f"{w.word('memory', language)} GiB",
+        f"{w.word('bandwidth', language)} GB/s",
+        "FP16 TFLOPS",
+        f"{w.word('link', language)} GB/s",
+        w.word("watts", language),
+        w.word("cost_index", language),
+        w.word("use", language),
+    ]
+    rows = [
+        [
+            r["name"],
+            *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
+            "–" if r["cost_index"] is None else three(r["cost_index"]),
+            r["use"],
+        ]
+        for r in a["matrix"]
+    ]
+    return Section(
+        "matrix",
+        w.word("matrix", language),
+        head,
+        rows,
+        left=(0, 7),
+        notes=[w.word("recalled_mark", language)],
+    )
 
 
 def scenarios(rows: List[dict], language: str = "en") -> Section:
@@ -232,9 +360,20 @@ def scenarios(rows: List[dict], language: str = "en") -> Section:
     lines = []
     for s in rows:
         best = next((r for r in s["rows"] if r["id"] == s["best"] and r["count"] == s["best_count"]), None)
-        took = "–" if not best else w.hours(best["hours"], language) if "hours" in best else f"P99 {duration(best['p99'])}"
+        took = (
+            "–"
+            if not best
+            else w.hours(best["hours"], language) if "hours" in best else f"P99 {duration(best['p99'])}"
+        )
         said = [r for r in s["rows"] if r["article"]]
-        lines.append([s["title"][language], s["work"][language], f"{best['count']} x {best['name']}" if best else "–", took,
-                      ", ".join(f"{r['count']} x {r['id']}" for r in said),
-                      ", ".join(w.word("yes" if r["fits"] else "no", language) for r in said)])
+        lines.append(
+            [
+                s["title"][language],
+                s["work"][language],
+                f"{best['count']} x {best['name']}" if best else "–",
+                took,
+                ", ".join(f"{r['count']} x {r['id']}" for r in said),
+                ", ".join(w.word("yes" if r["fits"] else "no", language) for r in said),
+            ]
+        )
     return Section("scenarios", w.word("scenarios", language), head, lines, left=(0, 1, 2, 4, 5))

@@ -40,5 +40,9 @@ def plain(section: tables.Section) -> str:
 def report(a: Dict[str, object], language: str = "en", everything: bool = False) -> str:
     """The answer in words. everything: all devices and the decision matrix too."""
     top = f"{tables.headline(a, language)}\n{w.word('class', language)}: {w.word('class%d' % a['class'], language)}"
-    parts = [top, *(plain(s) for s in tables.sections(a, language, everything)), "\n".join(tables.closing(a, language))]
+    parts = [
+        top,
+        *(plain(s) for s in tables.sections(a, language, everything)),
+        "\n".join(tables.closing(a, language)),
+    ]
     return "\n\n".join(parts)

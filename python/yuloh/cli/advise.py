@@ -35,17 +35,26 @@ def add(commands) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("model", nargs="?", metavar="MODEL", help="preset, model file, or FILE.py[:NAME]; none: --params and the like")
+    p.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="preset, model file, or FILE.py[:NAME]; none: --params and the like",
+    )
     p.add_argument("--list", choices=LISTS, dest="what", help="print what the catalogue knows")
     p.add_argument("--show", metavar="DEVICE", help="every figure of a device with its source and date")
     _model_options(p.add_argument_group("the model in numbers"))
     _job_options(p.add_argument_group("the job"))
     _goal_options(p.add_argument_group("devices and goals"))
     out = p.add_argument_group("output")
-    out.add_argument("--language", default="en", choices=("en", "zh"), help="of the text; the page has both (default: en)")
+    out.add_argument(
+        "--language", default="en", choices=("en", "zh"), help="of the text; the page has both (default: en)"
+    )
     out.add_argument("--all", action="store_true", help="every device, and the decision matrix")
     out.add_argument("--json", action="store_true", help="the whole answer as JSON")
-    out.add_argument("--html", metavar="FILE", help="write a page: tables, memory bars, cost against time, what-if sliders")
+    out.add_argument(
+        "--html", metavar="FILE", help="write a page: tables, memory bars, cost against time, what-if sliders"
+    )
     out.add_argument("--fleet", metavar="FILE", help="write the strategy of the best layout as Python")
     p.set_defaults(carry_out=carry_out)
 
@@ -62,15 +71,30 @@ def _model_options(g) -> None:
         ("vocab", "vocabulary"),
     ):
         g.add_argument(f"--{name}", type=_number, metavar="N", help=what)
-    g.add_argument("--kind", choices=("decoder", "encoder", "vision"), help="of transformer (default: decoder)")
-    g.add_argument("--gated", action="store_true", help="gated feed-forward (SwiGLU), rotary positions, as in LLaMA")
-    g.add_argument("--input", action="append", metavar="SHAPE[:DTYPE]", help="input of a Layer, such as 32,3,224,224:float32 (may repeat)")
+    g.add_argument(
+        "--kind", choices=("decoder", "encoder", "vision"), help="of transformer (default: decoder)"
+    )
+    g.add_argument(
+        "--gated", action="store_true", help="gated feed-forward (SwiGLU), rotary positions, as in LLaMA"
+    )
+    g.add_argument(
+        "--input",
+        action="append",
+        metavar="SHAPE[:DTYPE]",
+        help="input of a Layer, such as 32,3,224,224:float32 (may repeat)",
+    )
 
 
 def _job_options(g) -> None:
     g.add_argument("--inference", action="store_true", help="serve, not train")
-    g.add_argument("--precision", choices=("fp32", "tf32", "fp16", "bf16", "fp8", "int8"), help="default: bf16")
-    g.add_argument("--optimizer", choices=("sgd", "momentum", "adam", "adamw", "lamb", "adafactor"), help="default: adamw")
+    g.add_argument(
+        "--precision", choices=("fp32", "tf32", "fp16", "bf16", "fp8", "int8"), help="default: bf16"
+    )
+    g.add_argument(
+        "--optimizer",
+        choices=("sgd", "momentum", "adam", "adamw", "lamb", "adafactor"),
+        help="default: adamw",
+    )
     g.add_argument("--batch", type=_number, metavar="N", help="samples of one step over all devices")
     g.add_argument("--micro-batch", type=_number, metavar="N", help="samples of one pass on one device")
     g.add_argument("--recompute", choices=("none", "selective", "full"), help="default: the search decides")
@@ -83,22 +107,55 @@ def _job_options(g) -> None:
 
 
 def _goal_options(g) -> None:
-    g.add_argument("--device", action="append", metavar="ID,...", help="only these devices; the first is looked at closely; this = this machine")
-    g.add_argument("--devices-file", metavar="FILE", help="more devices (JSON), such as one that yuloh calibrate wrote")
-    g.add_argument("--count", type=_number, metavar="N", help="lay the job out over so many of the first device")
-    g.add_argument("--network", default="infiniband-200", metavar="NAME|GB/s", help="between servers (default: infiniband-200)")
-    g.add_argument("--most", type=_number, default=128, metavar="N", help="devices at most, of one kind (default: 128)")
+    g.add_argument(
+        "--device",
+        action="append",
+        metavar="ID,...",
+        help="only these devices; the first is looked at closely; this = this machine",
+    )
+    g.add_argument(
+        "--devices-file", metavar="FILE", help="more devices (JSON), such as one that yuloh calibrate wrote"
+    )
+    g.add_argument(
+        "--count", type=_number, metavar="N", help="lay the job out over so many of the first device"
+    )
+    g.add_argument(
+        "--network",
+        default="infiniband-200",
+        metavar="NAME|GB/s",
+        help="between servers (default: infiniband-200)",
+    )
+    g.add_argument(
+        "--most", type=_number, default=128, metavar="N", help="devices at most, of one kind (default: 128)"
+    )
     g.add_argument("--samples", type=_number, metavar="N", help="samples of the whole training")
-    g.add_argument("--tokens", type=_number, metavar="N", help="tokens of the whole training, instead of --samples")
+    g.add_argument(
+        "--tokens", type=_number, metavar="N", help="tokens of the whole training, instead of --samples"
+    )
     g.add_argument("--hours", type=_number, metavar="H", help="the training must end within")
     g.add_argument("--rate", type=_number, metavar="R", help="requests a second to serve")
-    g.add_argument("--p99", type=_number, metavar="MS", help="99 of 100 requests answered within (default: 1000)")
+    g.add_argument(
+        "--p99", type=_number, metavar="MS", help="99 of 100 requests answered within (default: 1000)"
+    )
     g.add_argument("--max-batch", type=_number, metavar="N", help="of one pass when serving (default: 64)")
-    g.add_argument("--prices", metavar="FILE", help="your prices: CSV device,price_hour,currency or TOML (none are shipped)")
-    g.add_argument("--runs-per-day", type=_number, metavar="N", help="yearly cost of that many such trainings a day")
+    g.add_argument(
+        "--prices",
+        metavar="FILE",
+        help="your prices: CSV device,price_hour,currency or TOML (none are shipped)",
+    )
+    g.add_argument(
+        "--runs-per-day", type=_number, metavar="N", help="yearly cost of that many such trainings a day"
+    )
 
 
 def carry_out(args) -> int:
+    try:
+        return _carry_out(args)
+    except ValueError as error:  # "yuloh advise: " stands before it already
+        raise ValueError(str(error).removeprefix("advise: ")) from None
+
+
+def _carry_out(args) -> int:
     from ..advise import text
 
     if args.show:
@@ -113,7 +170,9 @@ def carry_out(args) -> int:
         found["yearly"] = yearly(found, args.runs_per_day)
     if args.fleet:
         if "strategy" not in found["layouts"]:
-            raise ValueError(f"advise: no layout fits {found['layouts']['count']} x {found['layouts']['device']}, so there is no strategy to write.")
+            raise ValueError(
+                f"advise: no layout fits {found['layouts']['count']} x {found['layouts']['device']}, so there is no strategy to write."
+            )
         Path(args.fleet).write_text(found["layouts"]["strategy"] + "\n", encoding="utf-8")
     if args.html:
         from ..advise import page
@@ -136,16 +195,21 @@ def question_from(args):
     """The Question of the options. Raises ValueError with one sentence for what cannot be."""
     from ..advise import catalogue, question
 
-    numbers = {k: getattr(args, k) for k in ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab")}
+    numbers = {
+        k: getattr(args, k)
+        for k in ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab")
+    }
     given = {k: v for k, v in numbers.items() if v is not None}
     for name, v in given.items():
         if not (math.isfinite(v) and v > 0):
             raise ValueError(f"advise: --{name.replace('_', '-')} must be above 0, got {v:g}.")
     job = _job(args)
-    source = "user"
+    source, planned = "user", None
     if args.model is None:
         if not given:
-            raise ValueError("advise: no model. Hint: a preset (yuloh advise --list presets), a model file, or --params 7e9.")
+            raise ValueError(
+                "advise: no model. Hint: a preset (yuloh advise --list presets), a model file, or --params 7e9."
+            )
         network, title, unit, said = {"kind": args.kind or "decoder", "name": "numbers"}, "", "sequence", ""
         if args.gated:
             network.update(gated=True, rotary=True, tied=False)
@@ -153,7 +217,7 @@ def question_from(args):
     elif catalogue.is_model_file(args.model) or Path(args.model).exists():
         from ..advise import from_plan
 
-        network, title, unit, said = from_plan.network_of(args.model, args.input, job)
+        network, title, unit, said, planned = from_plan.network_of(args.model, args.input, job)
         source = "plan"
     else:
         network, title, unit, said = question.from_preset(args.model)
@@ -163,9 +227,21 @@ def question_from(args):
     prices, currency = catalogue.load_prices(args.prices, entries) if args.prices else ({}, "")
     chosen, focus = _devices(args, entries)
     return question.Question(
-        network=network, title=title, unit=unit, source=source, source_text=said, job=job, devices=chosen, focus=focus,
-        count=None if args.count is None else _whole("count", args.count), network_word=args.network, goals=_goals(args, network),
-        prices=prices, currency=currency, most=_whole("most", args.most),
+        network=network,
+        title=title,
+        unit=unit,
+        source=source,
+        source_text=said,
+        job=job,
+        devices=chosen,
+        focus=focus,
+        count=None if args.count is None else _whole("count", args.count),
+        network_word=args.network,
+        goals=_goals(args, network),
+        prices=prices,
+        currency=currency,
+        most=_whole("most", args.most),
+        facts=planned,
     )
 
 
@@ -177,7 +253,19 @@ def _whole(name: str, v: float) -> int:
 
 def _job(args) -> dict:
     job = {"training": not args.inference}
-    for name in ("precision", "optimizer", "batch", "recompute", "offload", "new_tokens", "dp", "mp", "pp", "sharding", "stage"):
+    for name in (
+        "precision",
+        "optimizer",
+        "batch",
+        "recompute",
+        "offload",
+        "new_tokens",
+        "dp",
+        "mp",
+        "pp",
+        "sharding",
+        "stage",
+    ):
         if getattr(args, name) is not None:
             job[name] = getattr(args, name)
     if args.micro_batch is not None:
@@ -194,7 +282,9 @@ def _devices(args, entries):
     from ..advise import catalogue
 
     if not args.device:
-        return (entries + [d for d in catalogue.devices() if not d.get("incomplete")] if entries else []), (entries[0]["id"] if entries else None)
+        return (entries + [d for d in catalogue.devices() if not d.get("incomplete")] if entries else []), (
+            entries[0]["id"] if entries else None
+        )
     own = {d["id"]: d for d in entries}
     chosen = []
     for word in (w for part in args.device for w in part.split(",") if w):
@@ -217,7 +307,12 @@ def _goals(args, network) -> dict:
         goals["samples"] = args.tokens / seq
     if args.samples is not None:
         goals["samples"] = args.samples
-    for option, name, scale in (("hours", "hours", 1), ("rate", "rate", 1), ("p99", "p99", 1e-3), ("max_batch", "max_batch", 1)):
+    for option, name, scale in (
+        ("hours", "hours", 1),
+        ("rate", "rate", 1),
+        ("p99", "p99", 1e-3),
+        ("max_batch", "max_batch", 1),
+    ):
         if getattr(args, option) is not None:
             goals[name] = getattr(args, option) * scale
     if "rate" in goals and not args.inference:
@@ -237,8 +332,14 @@ def yearly(found: dict, runs_per_day: float) -> dict:
     top = best[0]
     price = 0.0 if top["cost"] is None else top["cost"] / (top["hours"][1] * top["count"])
     saving = yearly_saving(runs_per_day, top["hours"][1], top["count"], price)
-    return {"runs_per_day": runs_per_day, "device": top["id"], "count": top["count"], "hours_run": top["hours"][1],
-            "hours": saving.hours, "money": None if top["cost"] is None else saving.money}
+    return {
+        "runs_per_day": runs_per_day,
+        "device": top["id"],
+        "count": top["count"],
+        "hours_run": top["hours"][1],
+        "hours": saving.hours,
+        "money": None if top["cost"] is None else saving.money,
+    }
 
 
 def yearly_words(found: dict, language: str) -> str:
@@ -256,7 +357,11 @@ def _list(args) -> int:
     prices, currency = catalogue.load_prices(args.prices) if args.prices else ({}, "")
     if args.what == "scenarios":
         rows = a.scenario_rows(prices)
-        print(json.dumps(_plain(rows), ensure_ascii=False, indent=1) if args.json else text.plain(tables.scenarios(rows, args.language)))
+        print(
+            json.dumps(_plain(rows), ensure_ascii=False, indent=1)
+            if args.json
+            else text.plain(tables.scenarios(rows, args.language))
+        )
     elif args.what == "presets":
         for name, p in catalogue.presets().items():
             print(f"{name:14} {p['title']:28} {p['params']:.3g}  {p['source']}")
@@ -266,9 +371,17 @@ def _list(args) -> int:
     else:
         from ..advise.question import Question
 
-        q = Question({"params": 1e6, "kind": "totals", "forward_flops": 1e6, "layers": 1.0}, prices=prices, currency=currency)
+        q = Question(
+            {"params": 1e6, "kind": "totals", "forward_flops": 1e6, "layers": 1.0},
+            prices=prices,
+            currency=currency,
+        )
         rows = a.matrix(q)
-        print(json.dumps(rows, ensure_ascii=False, indent=1) if args.json else text.plain(tables.matrix({"matrix": rows}, args.language)))
+        print(
+            json.dumps(rows, ensure_ascii=False, indent=1)
+            if args.json
+            else text.plain(tables.matrix({"matrix": rows}, args.language))
+        )
         if args.what == "devices":
             print("\n" + "\n".join(f"{d['id']:20} {d['name']}" for d in catalogue.devices()))
     return 0
@@ -282,9 +395,13 @@ def _show(word: str) -> int:
     print(f"{entry['name']} ({entry['id']}){': ' + entry['note'] if entry.get('note') else ''}")
     for figure, values in entry["figures"].items():
         for i, v in enumerate(values):
-            source = catalogue.sources().get(v["source"], {"title": v["source"], "kind": v["source"], "address": ""})
+            source = catalogue.sources().get(
+                v["source"], {"title": v["source"], "kind": v["source"], "address": ""}
+            )
             note = f" ({v['note']})" if v.get("note") else ""
-            print(f"  {figure if not i else '':10} {v['value']:>8g} {units[figure]:14} {source['kind']:9} {v['date']}  {source['title']}{note} {source['address']}".rstrip())
+            print(
+                f"  {figure if not i else '':10} {v['value']:>8g} {units[figure]:14} {source['kind']:9} {v['date']}  {source['title']}{note} {source['address']}".rstrip()
+            )
     return 0
 
 
