@@ -67,7 +67,9 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   // often.
   const double kept =
       n.transformer() ? kept_layer(n, plain) * layers : n.kept_elements * activation_bytes(j) * b / j.pp;
-  p.elementwise = kept * (n.transformer() ? 3 : 6) * (j.training ? 1 : 1.0 / 3) / stream;
+  // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in between.
+  const double moves = j.training ? (n.transformer() ? 3 : 6) : !n.transformer() && j.precision == "int8" ? 0.5 : 1;
+  p.elementwise = kept * moves / stream;
   if (again > 0) p.elementwise *= 1 + again / layers / 3;
   p.launch = layers * (n.transformer() ? 12 : 4) * (j.training ? 3 : 1) * launch_seconds(d);
   if (j.mp > 1) {

@@ -273,7 +273,7 @@ def test_serving_scales_with_the_rate():
         return found["serving"]["rows"][0]
 
     one, many = best(100), best(20000)
-    assert one["copies"] == 1 and many["copies"] > 10
+    assert one["copies"] == 1 and many["copies"] >= 8
     assert all(r["p99"] <= 0.018 and 0 < r["busy"] <= 0.9 for r in (one, many))
     assert not best(100, 1e-4)["possible"]
 
@@ -371,3 +371,13 @@ def test_every_word_has_two_languages():
         assert english and chinese, key
     text_zh = run("llama-7b", "--language", "zh", "--samples", "1e5").stdout
     assert "权重" in text_zh and "weights" not in text_zh
+
+
+def test_rates_by_precision():
+    """Half precision is faster than single, eight bits faster still, where the device has them; else no figure."""
+    found = ask("resnet50", job={"training": False}, prices={"t4": 3.0}, currency="CNY")
+    rows = {r["id"]: r for r in found["rates"]}
+    t4 = rows["t4"]
+    assert t4["fp32"] < t4["fp16"] < t4["int8"]
+    assert t4["per_money"] == pytest.approx(t4["int8"] * 3600 / 3)
+    assert rows["ascend-310p"]["fp32"] is None and rows["a10"]["per_money"] is None

@@ -66,7 +66,7 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
 
 
 def _facts(model, specs, job, batch: int) -> dict:
-    from . import facts
+    from .facts import facts
 
     training = bool(job.get("training", True))
     words = {"training": training, "precision": PRECISION[str(job.get("precision", "bf16"))], "batch": batch}

@@ -57,6 +57,8 @@ def answer(q: Question) -> Dict[str, object]:
         found["training"] = train(q)
     if not q.training and q.goals.get("rate"):
         found["serving"] = serve(q)
+    if not q.training:
+        found["rates"] = rates(q)
     found["matrix"] = matrix(q)
     found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
     return found
@@ -221,6 +223,35 @@ def serve(q: Question) -> dict:
     by = "cost_hour" if any(r["cost_hour"] is not None for r in rows) else "watts"
     best = sorted((r for r in rows if r["possible"] and r[by]), key=lambda r: r[by])
     return {"by": by, "rows": rows, "best": best[:8]}
+
+
+def rates(q: Question) -> List[dict]:
+    """For inference: what every device does a second in fp32, fp16 and int8 at its best batch (up to max_batch), beside
+    memory, power and, with a price, requests per unit of currency."""
+    top = float(q.goals.get("max_batch", 64))
+    rows = []
+    for d in q.devices:
+        row = {"id": d["id"], "name": d["name"], "memory": d["figures"]["memory"][0]["value"]}
+        row["watts"], row["price"] = catalogue.core_device(d).get("watts", 0.0), q.prices.get(d["id"])
+        for precision in ("fp32", "fp16", "int8"):
+            row[precision] = _rate(q, d, precision, top) if precision in d["figures"] else None
+        best = max((row[p] for p in ("fp32", "fp16", "int8") if row[p]), default=None)
+        row["per_money"] = best * 3600 / row["price"] if best and row["price"] else None
+        row["per_watt_hour"] = best * 3600 / row["watts"] if best and row["watts"] else None
+        rows.append(row)
+    return rows
+
+
+def _rate(q: Question, entry: dict, precision: str, top: float) -> Optional[float]:
+    job = {"training": False, "precision": precision, "new_tokens": q.job.get("new_tokens", 0.0)}
+    best, batch = None, 1.0
+    while batch <= top:
+        made = _core.advise_layout(q.network, {**job, "batch": batch}, q.core_device(entry), q.fabric)
+        if made["verdict"] in ("no", "unlikely"):
+            break
+        best = max(best or 0.0, batch / made["seconds"][1])
+        batch *= 2
+    return best
 
 
 def matrix(q: Question) -> List[dict]:

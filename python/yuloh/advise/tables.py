@@ -38,7 +38,9 @@ def sections(a: Dict[str, object], language: str = "en", everything: bool = Fals
         layouts(a, language),
         training(a, language),
         serving(a, language),
+        rates(a, language, everything),
         matrix(a, language) if everything else None,
+        scenarios(a["scenarios"], language) if "scenarios" in a else None,
     ]
     return [s for s in made if s is not None]
 
@@ -308,6 +310,37 @@ def serving(a, language: str) -> Optional[Section]:
     return Section(
         "serving", title, head, rows, notes=[w.word("by_energy", language)] if t["by"] != "cost_hour" else []
     )
+
+
+def rates(a, language: str, everything: bool) -> Optional[Section]:
+    """Requests a second by precision, and for a unit of currency or a watt hour."""
+    rows = a.get("rates")
+    if not rows:
+        return None
+    priced = any(r["per_money"] for r in rows)
+    by = "per_money" if priced else "per_watt_hour"
+    ranked = sorted((r for r in rows if r[by]), key=lambda r: -r[by])
+    shown = ranked if everything else ranked[:10]
+    unit = a["model"]["unit"]
+    last = (
+        w.word("per_money", language, currency=a["currency"] or "1")
+        if priced
+        else w.word("per_watt_hour", language)
+    )
+    head = [w.word("device", language), *(f"{p.upper()} {unit}s/s" for p in ("fp32", "fp16", "int8"))]
+    head += [f"{w.word('memory', language)} GiB", w.word("watts", language), w.word("price", language), last]
+    cells = [
+        [
+            r["name"],
+            *("–" if r[p] is None else three(r[p]) for p in ("fp32", "fp16", "int8")),
+            f"{r['memory']:g}",
+            f"{r['watts']:g}",
+            w.cost(r["price"], a["currency"]),
+            three(r[by]),
+        ]
+        for r in shown
+    ]
+    return Section("rates", w.word("rates", language), head, cells)
 
 
 def figure(values: List[dict], unit: str = "") -> str:

@@ -168,6 +168,10 @@ def _carry_out(args) -> int:
     found = answer(question)
     if args.runs_per_day is not None:
         found["yearly"] = yearly(found, args.runs_per_day)
+    if args.all or args.html:
+        from ..advise import reckon
+
+        found["scenarios"] = reckon.scenario_rows(question.prices)
     if args.fleet:
         if "strategy" not in found["layouts"]:
             raise ValueError(
