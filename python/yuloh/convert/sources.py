@@ -100,7 +100,9 @@ def _literals(text, arguments):
 
 
 def parse_spec(text):
-    """InputSpec of ``[name=][dtype][dims]``: "[N,3,224,224]", "ids=int64[N,128]"; a dim that is no number stays open."""
+    """InputSpec of ``[name=][dtype][dims]``: "[N,3,224,224]", "ids=int64[N,128]"; a dim that is no number stays open,
+    equal names are one size.
+    """
     from ..static import InputSpec
     found = re.fullmatch(r"\s*(?:([\w.]+)\s*=)?\s*(\w+)?\s*\[([^\]]*)\]\s*", text)
     if not found:
@@ -114,7 +116,9 @@ def parse_spec(text):
             shape.append(None)
         else:
             raise ValueError(f"the size {d!r} in {text!r} is neither a number nor a name.")
-    return InputSpec(shape, found[2] or "float32", found[1])
+    spec = InputSpec(shape, found[2] or "float32", found[1])
+    spec.dim_names = [d if re.fullmatch(r"[A-Za-z_]\w*", d) and d != "None" else "" for d in dims]
+    return spec
 
 
 def run_hook(path):

@@ -41,12 +41,15 @@ def export(function, arguments, named):
         specs.append(leaf)
         names.append(label)
     slots = [(i, axis) for i, spec in enumerate(specs) for axis, n in enumerate(spec.shape) if n in (-1, None)]
+    named_slots = {(i, axis): specs[i].dim_names[axis] for i, axis in slots
+                   if axis < len(specs[i].dim_names) and specs[i].dim_names[axis]}
     first_error = None
     for tied in ((False, True) if len(slots) > 1 else (False,)):
         number = {}  # (input, axis) -> open size; tied: one per axis
         for i, axis in slots:
-            number[i, axis] = axis if tied else len(number)
-        order = sorted(set(number.values()))
+            number[i, axis] = named_slots.get((i, axis)) or (axis if tied else (i, axis))
+        order = list(dict.fromkeys(number.values()))
+        dims = [n if isinstance(n, str) else f"s{k}" for k, n in enumerate(order)]
         number = {slot: order.index(n) for slot, n in number.items()}
         if len(order) > _MOST_OPEN:
             first_error = first_error or ValueError(
@@ -55,7 +58,7 @@ def export(function, arguments, named):
         attempts = [(_BATCH, sizes) for sizes in (_OTHER if any(axis for _, axis in slots) else _OTHER[:1])]
         for first, other in attempts + [(sizes, sizes) for sizes in _OTHER]:
             try:
-                return _at_sizes(function, arguments, named, specs, names, number, len(order), first, other)
+                return _at_sizes(function, arguments, named, specs, names, number, dims, first, other)
             except _NotRecordable as error:
                 raise error.args[0] from None
             except Exception as error:  # these sizes do not suit the function; others may
@@ -69,7 +72,8 @@ class _NotRecordable(Exception):
     pass
 
 
-def _at_sizes(function, arguments, named, specs, names, number, n_open, first_axis, other):
+def _at_sizes(function, arguments, named, specs, names, number, dims, first_axis, other):
+    n_open = len(dims)
     axes = [min(axis for (_, axis), k in number.items() if k == i) for i in range(n_open)]
     table = [first_axis if axis == 0 else other for axis in axes]
 
@@ -92,7 +96,6 @@ def _at_sizes(function, arguments, named, specs, names, number, n_open, first_ax
                 raise
             except Exception:
                 pass
-    dims = [f"s{i}" for i in range(n_open)]
     ports = [(name, spec.dtype, [-1 if n in (-1, None) else n for n in spec.shape],
               [dims[number[i, a]] if n in (-1, None) else "" for a, n in enumerate(spec.shape)])
              for i, (name, spec) in enumerate(zip(names, specs))]

@@ -7,6 +7,7 @@ __all__ = ["InputSpec"]
 
 class InputSpec:
     """``shape`` with None or -1 for open sizes, ``dtype`` and ``name`` of an input."""
+    dim_names = ()  # of open sizes, one per axis ("" or None: no name); equal names are one size
 
     def __init__(self, shape, dtype="float32", name=None, stop_gradient=False):
         if shape is None:
