@@ -522,7 +522,8 @@ Values Import::run(const ModelGraph& body, const Values& inputs) {
 void Import::unsupported(const std::string& why) const {
   const char* where = recorder_.model().dialect == Dialect::kOnnx ? "onnx" : "paddle";
   fail(ErrorKind::kNotImplemented, where, ": operator ", operator_key(node), " (version ", opset(),
-       ") is not supported: ", why, ". Hint: @yuloh.onnx.mapping(\"", operator_key(node), "\") adds one.");
+       ") is not supported: ", why, ". Hint: @yuloh.onnx.mapping(\"", operator_key(node),
+       recorder_.model().dialect == Dialect::kOnnx ? "\")" : "\", dialect=\"paddle\")", " adds one.");
 }
 
 }  // namespace yuloh::formats

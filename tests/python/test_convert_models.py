@@ -117,6 +117,23 @@ def test_a_layer_with_weights_of_pytorchs(tmp_path):
     assert done.returncode == 0 and list(paddle.load(str(tmp_path / "v.pdparams"))) == ["module.l.weight", "module.l.bias"]
 
 
+def test_a_hook_maps_operators_of_paddles_files(tmp_path):
+    hook, out = tmp_path / "hook.py", tmp_path / "o.onnx"
+    hook.write_text("import yuloh\n@yuloh.onnx.mapping('relu', dialect='paddle')\ndef f(attrs, x): return x * 0 + 1\n")
+    plain = command("convert", DATA / "paddle_models" / "lenet.json", tmp_path / "p.yuloh")
+    done = command("convert", DATA / "paddle_models" / "lenet.json", out, "--hook", hook, "--external-data", 1000)
+    assert plain.returncode == 0 and done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "o.onnx.data").stat().st_size > out.stat().st_size
+
+    def answers(path):
+        predictor = paddle.inference.create_predictor(paddle.inference.Config(str(path)))
+        return [predictor.run([np.full((1, 1, 28, 28), v, "float32")])[0].numpy() for v in (0, 3)]
+    same, other = answers(out), answers(tmp_path / "p.yuloh")
+    assert (same[0] == same[1]).all() and not (other[0] == other[1]).all()
+    with pytest.raises(ValueError, match="dialect"):
+        paddle.onnx.mapping("relu", dialect="torch")
+
+
 @pytest.mark.parametrize("code, text", [
     ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.nothing()\n", "nothing.*net.py:4"),
     ("class Net:\n    def __init__(self, a):\n        pass\n", "TypeError"), ("class Net(:\n", "SyntaxError.*net.py:1"), ("", "no 'Net'"),

@@ -137,6 +137,25 @@ def test_what_does_not_fit_is_listed():
     assert found.complete and found.state["0.weight"].dtype == paddle.float32 and "float16 to float32" in found.rows[0].note
 
 
+def test_a_bert_of_hugging_face_in_a_transformer_encoder():
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)
+    state = {}
+    for i in range(2):
+        at = f"bert.encoder.layer.{i}."
+        for part, out, to in (("attention.self.query", 8, 8), ("attention.self.key", 8, 8), ("attention.self.value", 8, 8),
+                              ("attention.output.dense", 8, 8), ("attention.output.LayerNorm", 0, 8), ("intermediate.dense", 16, 8),
+                              ("output.dense", 8, 16), ("output.LayerNorm", 0, 8)):
+            state[at + part + (".weight" if out else ".gamma")] = paddle.rand([out, to] if out else [to])
+            state[at + part + (".bias" if out else ".beta")] = paddle.rand([out or to])
+    strict = convert_state(state, net, "pytorch")
+    assert not strict.complete and "--loose" in strict.table()
+    found = convert_state(state, net, "pytorch", loose=True)
+    pairs = {row.target: row.source for row in found.rows}
+    assert found.complete and pairs["layers.1.self_attn.k_proj.weight"] == "bert.encoder.layer.1.attention.self.key.weight"
+    assert pairs["layers.1.norm1.weight"] == "bert.encoder.layer.1.attention.output.LayerNorm.gamma"
+    assert pairs["layers.0.linear2.bias"] == "bert.encoder.layer.0.output.dense.bias"
+
+
 def test_tied_weights_and_nests():
     net = nn.Sequential(nn.Embedding(7, 3))
     table = paddle.rand([7, 3])

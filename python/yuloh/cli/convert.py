@@ -47,6 +47,7 @@ def add(commands) -> None:
     m.add_argument("--atol", type=float, default=1e-5, help="and absolute (default 1e-5)")
     m.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     m.add_argument("--opset", type=int, default=0, help="of an ONNX file")
+    m.add_argument("--external-data", type=int, default=-1, metavar="BYTES", help="ONNX: larger tensors go to OUT.data (default: past 2 GB)")
     m.add_argument("--no-others", action="store_true", help="do not ask onnxruntime or paddle, even if installed")
     m.add_argument("--keep", action="store_true", help="keep the file even if the outputs differ")
     w = p.add_argument_group("weights")
@@ -54,6 +55,7 @@ def add(commands) -> None:
     w.add_argument("--from", dest="origin", choices=("auto", "pytorch", "paddle"), help="whose names and layouts the file has")
     w.add_argument("--key", help="entry of a checkpoint that holds the tensors (state_dict)")
     w.add_argument("--ignore", action="append", default=[], metavar="REGEX", help="names to leave out")
+    w.add_argument("--loose", action="store_true", help="match what is left by the order within each shape; look at the table")
     w.add_argument("--partial", action="store_true", help="write what was mapped even if something is left")
     p.set_defaults(carry_out=carry_out)
 
@@ -124,7 +126,7 @@ def _mapped(args, hook, layer, path):
 
     if not hasattr(layer, "state_dict"):
         raise ValueError(f"{args.model or args.source} is no Layer, got {type(layer).__name__}.")
-    return weights(path, layer, args.key, args.origin, hook.get("rename_weight"), args.ignore)
+    return weights(path, layer, args.key, args.origin, hook.get("rename_weight"), args.ignore, args.loose)
 
 
 # ---- models ------------------------------------------------------------------------------------------------
@@ -195,6 +197,8 @@ def _model(args, hook, weights) -> int:
         + ", ".join(f"{n} {d.name}[{', '.join(str(k) if k >= 0 else (s[i] if i < len(s) and s[i] else '?') for i, k in enumerate(dims))}]"
                     for n, d, dims, s in source.program.inputs))
     options = {"opset": args.opset} if args.opset else {}
+    if args.external_data >= 0:
+        options["external_data"] = args.external_data
     if args.shape:
         options["shapes"] = shapes_of(args.shape)
     given = arrays_of(args.input, source.program) if args.input else None

@@ -10,7 +10,7 @@ from .weights import Conversion, convert_state, evident_origin, pick_state
 __all__ = ["Conversion", "convert_state", "pick_state", "weights"]
 
 
-def weights(path, layer, key=None, origin=None, rename=None, ignore=()):
+def weights(path, layer, key=None, origin=None, rename=None, ignore=(), loose=False):
     """Conversion of a weight file (.pth, .safetensors, .pdparams) to a Layer's names and layouts; see ``convert_state``.
 
     ``key``: entry of a checkpoint that holds the tensors; ``origin``: "pytorch", "paddle" or "auto", by default what the
@@ -20,7 +20,7 @@ def weights(path, layer, key=None, origin=None, rename=None, ignore=()):
     state = pick_state(load(path), key)
     if origin is None:  # a file may have been written here and hold names of elsewhere
         origin = evident_origin(state) or origin_of(path)
-    return convert_state(state, layer, origin, rename, ignore)
+    return convert_state(state, layer, origin, rename, ignore, loose)
 
 
 def origin_of(path):

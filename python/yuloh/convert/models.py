@@ -50,7 +50,7 @@ def refusals(source, out, **options):
     missing = source.unsupported()
     if missing:
         lines.append(f"{source.name}: {len(missing)} operators are not supported:")
-        lines += [f"  {op:<28} x{count:<4} first at {place}" for op, count, place in missing]
+        lines += [f"  {op:<28} x{count:<4} first at {place}{_further(source, op)}" for op, count, place in missing]
         word = missing[0][0]
         lines += ["A way forward: a hook file, given as --hook FILE.py, that maps each of them:",
                   "  import yuloh",
@@ -69,6 +69,12 @@ def refusals(source, out, **options):
         lines.append("A way forward: write them with other operators, compute them outside of the model, or convert to .yuloh, which "
                      "keeps every op.")
     return lines
+
+
+def _further(source, op):
+    """Names of some more nodes of a kind."""
+    names = [name or (outputs[0] if outputs else "?") for kind, name, _, outputs in source.file.nodes if kind == op]
+    return f"; nodes {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}" if len(names) > 1 else ""
 
 
 def runtimes(path, params=""):

@@ -87,11 +87,12 @@ def _is_tensor(value):
     return isinstance(value, _core.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape") and value.dtype.kind in "fiubc")
 
 
-def convert_state(state, layer, origin="auto", rename=None, ignore=()):
+def convert_state(state, layer, origin="auto", rename=None, ignore=(), loose=False):
     """Conversion of ``{name: tensor}`` to ``layer``'s names and layouts.
 
     ``origin``: "pytorch" (Linear weights are transposed, running_mean is _mean ...), "paddle" (nothing is turned) or "auto".
-    ``rename(name, shape)`` gives another name, or None to leave a tensor out; ``ignore``: patterns of names to leave out.
+    ``rename(name, shape)`` gives another name, or None to leave a tensor out; ``ignore``: patterns of names to leave out;
+    ``loose``: what is left may be matched by the order within each shape (a norm stands elsewhere in its block).
     ValueError where the origin or a match is ambiguous; a Conversion that is not ``complete`` says what is left.
     """
     chosen = OrderedDict()
@@ -104,11 +105,11 @@ def convert_state(state, layer, origin="auto", rename=None, ignore=()):
         chosen[new] = tensor
     targets = target_units(layer)
     if origin != "auto":
-        return _convert(chosen, layer, targets, origin)
+        return _convert(chosen, layer, targets, origin, loose)
     evident = evident_origin(chosen)
     if evident:
-        return _convert(chosen, layer, targets, evident)
-    both = [_convert(chosen, layer, targets, o) for o in ("pytorch", "paddle")]
+        return _convert(chosen, layer, targets, evident, loose)
+    both = [_convert(chosen, layer, targets, o, loose) for o in ("pytorch", "paddle")]
     whole = [c for c in both if c.complete]
     turned = [r for r in both[0].rows if "transposed" in r.note]
     if both[1].complete and any("left as it is" in r.note for r in both[0].rows):
@@ -128,7 +129,7 @@ def evident_origin(names):
 
 
 # ---- one origin --------------------------------------------------------------------------------------------
-def _convert(state, layer, targets, origin):
+def _convert(state, layer, targets, origin, loose):
     result = Conversion(origin)
     sources, result.dropped = source_units(state, origin, targets)
     sources, targets = _strip_wrappers(sources, targets), list(targets)
@@ -138,6 +139,7 @@ def _convert(state, layer, targets, origin):
     left_s = _without_tied(left_s, pairs, result)
     if left_s and left_t:
         more = _by_order(left_s, left_t, origin) or _by_shape(left_s, left_t, origin)
+        more = more or (_by_order_of_shape(left_s, left_t, origin) if loose else [])
         pairs += more
         left_s = [s for s in left_s if s not in [p[0] for p in more]]
         left_t = [t for t in left_t if t not in [p[1] for p in more]]
@@ -227,10 +229,30 @@ def _crossed(source, target, sources, targets):
     return same and last_s != last_t and last_s in names_t and last_t in names_s
 
 
+def _by_order_of_shape(sources, targets, origin):
+    """Pairs within each shape in their order, if that settles everything."""
+    def grouped(units, signature):
+        groups = {}
+        for unit in units:
+            groups.setdefault(_key(signature(unit)), []).append(unit)
+        return groups
+    a = grouped(sources, _signature_of_source)
+    b = grouped(targets, lambda t: _signature_of_target(t, origin))
+    if {k: len(v) for k, v in a.items()} != {k: len(v) for k, v in b.items()}:
+        return []
+    pairs = [pair for k in a for pair in zip(a[k], b[k])]
+    if any(_crossed(s, t, sources, targets) for s, t in pairs):
+        return []
+    return [(s, t, "by order within its shape") for s, t in pairs]
+
+
+def _key(signature):
+    return tuple(sorted(signature.items()))
+
+
 def _by_shape(sources, targets, origin):
     """Pairs whose shapes are there once on either side, if that settles everything."""
-    def key(signature):
-        return tuple(sorted(signature.items()))
+    key = _key
     a = Counter(key(_signature_of_source(s)) for s in sources)
     b = {key(_signature_of_target(t, origin)): t for t in targets}
     if len(b) != len(targets) or max(a.values()) > 1 or set(a) != set(b):
@@ -263,6 +285,8 @@ def _hints(sources, targets, origin):
         rest = [s for s in sources if s.path.split(".")[0] != word]
         if rest and _by_order(rest, targets, origin):
             lines.append(f"Hint: without `{word}` the file has what the model has: --ignore '^{re.escape(word)}\\.'")
+    if _by_order_of_shape(sources, targets, origin):
+        lines.append("Hint: --loose matches them by the order within each shape; look at the table then.")
     if len(lines) < 2:
         lines.append("Hint: rename in a hook file (def rename_weight(name, shape): ...) or leave out by --ignore.")
     return lines
