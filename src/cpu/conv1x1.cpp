@@ -122,7 +122,9 @@ std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r) {
   Pointwise t;
   std::string why;
   if (!analyse(r, &t, &why)) return nullptr;
-  auto gemm = onednn::make_product(product(t));
+  // A weight that lies in a file is packed, and its pages go; one in memory would be there twice.
+  const Buffer* fixed = t.role == Role::kForward ? r.in[1].fixed : nullptr;
+  auto gemm = onednn::make_product(product(t), fixed && fixed->storage->free ? fixed : nullptr);
   return gemm ? std::make_unique<Conv1x1Kernel>(t, std::move(gemm)) : nullptr;
 }
 

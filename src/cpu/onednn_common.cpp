@@ -2,6 +2,8 @@
 #include "cpu/onednn_common.h"
 
 #include <chrono>
+#include <mutex>
+#include <unordered_map>
 
 #include "base/weak_cache.h"
 #include "cpu/cpu_features.h"
@@ -101,6 +103,21 @@ std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*mak
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return made;
   });
+}
+
+std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, const Buffer& b) {
+  static std::mutex mu;
+  static auto* known = new std::unordered_multimap<const Storage*, std::weak_ptr<const Packed>>;
+  std::lock_guard lock(mu);
+  for (auto [it, end] = known->equal_range(b.storage.get()); it != end; ++it)
+    if (auto k = it->second.lock(); k && k->offset == b.offset && k->user == user && k->weight == weight) return k;
+  std::erase_if(*known, [](const auto& e) { return e.second.expired(); });
+  auto k = std::make_shared<Packed>(Packed{b.storage, b.offset, user, weight, allocate_storage(weight.get_size())});
+  dnnl::memory from(user, engine(), b.data()), to(weight, engine(), k->data->data);
+  dnnl::reorder(from, to).execute(stream(), from, to);
+  stream().wait();
+  known->emplace(b.storage.get(), k);
+  return k;
 }
 
 }  // namespace yuloh::onednn

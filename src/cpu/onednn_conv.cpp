@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn_conv.h"
 
-#include <mutex>
-#include <unordered_map>
 
 #include "cpu/onednn_common.h"
 #include "ops/window.h"
@@ -107,32 +105,10 @@ std::shared_ptr<void> prepare(const void* request) {
   return p;
 }
 
-// A weight that never changes, in the library's layout: made once, shared by the plans of all shapes.
-struct Packed {
-  Ref<Storage> from;  // held, so that its address stays a key
-  int64_t offset;
-  memory::desc user, weight;
-  Ref<Storage> data;
-};
-std::shared_ptr<const Packed> packed(const Prepared& p, const Buffer& b) {
-  static std::mutex mu;
-  static auto* known = new std::unordered_multimap<const Storage*, std::weak_ptr<const Packed>>;
-  std::lock_guard lock(mu);
-  for (auto [it, end] = known->equal_range(b.storage.get()); it != end; ++it)
-    if (auto k = it->second.lock(); k && k->offset == b.offset && k->user == p.user_weight && k->weight == p.weight) return k;
-  std::erase_if(*known, [](const auto& e) { return e.second.expired(); });
-  auto k = std::make_shared<Packed>(Packed{b.storage, b.offset, p.user_weight, p.weight, allocate_storage(p.weight.get_size())});
-  const memory from(p.user_weight, engine(), b.data()), to(p.weight, engine(), k->data->data);
-  p.reorder.execute(stream(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-  stream().wait();
-  known->emplace(b.storage.get(), k);
-  return k;
-}
-
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(std::shared_ptr<Prepared> p, const Buffer* fixed_weight) : p_(std::move(p)) {
-    if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight) packed_ = packed(*p_, *fixed_weight);
+    if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight) packed_ = packed(p_->user_weight, p_->weight, *fixed_weight);
   }
   size_t workspace_bytes() const override { return moved_bytes() + p_->scratch.get_size(); }
   void keeps(KeptBytes* k) const override {

@@ -30,37 +30,45 @@ memory::desc matrix_desc(DType t, const Shape& batch, const MatrixStrides& s, in
 
 struct Prepared {
   dnnl::matmul matmul;
-  memory::desc x, y, z, scratch;
+  memory::desc x, y, user_y, z, scratch;  // user_y: y as it is given
   std::string name;
 };
 
-std::shared_ptr<void> prepare(const void* problem) {
-  const auto& m = *static_cast<const MatrixProblem*>(problem);
+struct Request {
+  const MatrixProblem& m;
+  bool fixed;
+};
+std::shared_ptr<void> prepare(const void* request) {
+  const auto& [m, fixed] = *static_cast<const Request*>(request);
   auto p = std::make_shared<Prepared>();
   p->x = matrix_desc(m.dtype, m.batch, m.x, m.m, m.k);
-  p->y = matrix_desc(m.dtype, m.batch, m.y, m.k, m.n);
+  p->user_y = p->y = matrix_desc(m.dtype, m.batch, m.y, m.k, m.n);
+  if (fixed) p->y = {p->y.get_dims(), data_type(m.dtype), memory::format_tag::any};
   p->z = matrix_desc(m.f32_result ? DType::kFloat32 : m.dtype, m.batch, m.z, m.m, m.n);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc pd(engine(), p->x, p->y, p->z, attr);
   p->matmul = dnnl::matmul(pd);
-  p->scratch = pd.scratchpad_desc();
+  p->y = pd.weights_desc(), p->scratch = pd.scratchpad_desc();
   p->name = pd.impl_info_str();
   return p;
 }
 
 class MatmulKernel final : public Kernel {
  public:
-  explicit MatmulKernel(std::shared_ptr<Prepared> p) : p_(std::move(p)) {}
+  MatmulKernel(std::shared_ptr<Prepared> p, const Buffer* fixed) : p_(std::move(p)) {
+    if (p_->y != p_->user_y) packed_ = packed(p_->user_y, p_->y, *fixed);
+  }
   size_t workspace_bytes() const override { return p_->scratch.get_size(); }
   void keeps(KeptBytes* k) const override {
     k->add(sizeof *this);
     if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
+    if (packed_ && k->first(packed_.get())) k->add(packed_->data->bytes);
   }
-  std::string describe() const override { return "onednn:" + p_->name; }
+  std::string describe() const override { return "onednn:" + p_->name + (packed_ ? " on packed weight" : ""); }
   void run(void* const* ptrs) override {
     std::unordered_map<int, memory> args{{DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},
-                                         {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), ptrs[1])},
+                                         {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), packed_ ? packed_->data->data : ptrs[1])},
                                          {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[2])}};
     if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, memory(p_->scratch, engine(), ptrs[3]));
     p_->matmul.execute(stream(), args);
@@ -69,6 +77,7 @@ class MatmulKernel final : public Kernel {
 
  private:
   std::shared_ptr<Prepared> p_;
+  std::shared_ptr<const Packed> packed_;
 };
 
 bool plain(const MatrixStrides& s, int64_t rows, int64_t cols) {
@@ -102,10 +111,10 @@ bool product_fits(const MatrixProblem& m, std::string* why) {
   return true;
 }
 
-std::unique_ptr<Kernel> make_product(const MatrixProblem& m) {
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m, const Buffer* fixed) {
   try {
-    auto k =
-        std::make_unique<MatmulKernel>(prepared<Prepared>(signature_base("product") + m.key(), prepare, m));
+    const std::string key = signature_base(fixed ? "product with a fixed weight" : "product") + m.key();
+    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(key, prepare, Request{m, fixed != nullptr}), fixed);
     k->cost = m.cost();
     return k;
   } catch (const dnnl::error&) {
@@ -114,6 +123,9 @@ std::unique_ptr<Kernel> make_product(const MatrixProblem& m) {
 }
 
 bool matmul_fits(const KernelRequest& r, std::string* why) { return product_fits(matrix_problem(r), why); }
-std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) { return make_product(matrix_problem(r)); }
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) {
+  const MatrixProblem m = matrix_problem(r);
+  return make_product(m, m.batches() == 1 ? r.in[1].fixed : nullptr);
+}
 
 }  // namespace yuloh::onednn

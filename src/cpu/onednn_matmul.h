@@ -6,7 +6,8 @@
 namespace yuloh::onednn {
 
 bool product_fits(const MatrixProblem& m, std::string* why);
-std::unique_ptr<Kernel> make_product(const MatrixProblem& m);  // null: the library has no implementation
+// Null: the library has no implementation. `fixed`: the right operand where it never changes; it is kept packed.
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m, const Buffer* fixed = nullptr);
 bool matmul_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r);
 

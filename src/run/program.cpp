@@ -198,9 +198,7 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
 std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::vector<TensorType>& types) {
   ClosedGraph c = close_graph(g.outputs, types, belongs_to_plan);
   auto r = std::make_shared<Ready>();
-  bool computed = false;
   r->bound = constants.resolve(c.leaves, options.plan, [&](size_t bytes) {
-    computed = true;
     check_room(bytes, "preparing weights");
   }, program->drop_pages);
   const size_t fresh = new_weights(r->bound);
@@ -219,7 +217,7 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     if (options.memory_limit) budget.emplace(room(fresh), "predictor: packing weights");
     r->plan = compile_plan(c.graph, std::move(c.inputs), o);
   }
-  if (computed && program->drop_pages) program->drop_pages();
+  if (program->drop_pages) program->drop_pages();  // kernels may have packed what they read
   KeptBytes kept;
   r->plan->keeps(&kept);
   r->plan_bytes = kept.bytes() + sizeof(Ready) + c.leaves.size() * 64;
