@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX rules: products, reductions, layers.
 #include <algorithm>
+#include <cmath>
 
 #include "formats/onnx_write.h"
 
@@ -152,6 +153,29 @@ void avg_pool(OnnxNode& n) {
 // Window i of an adaptive pool covers [floor(i n / k), ceil((i + 1) n / k)).
 int64_t window_begin(int64_t i, int64_t size, int64_t count) { return i * size / count; }
 int64_t window_end(int64_t i, int64_t size, int64_t count) { return ((i + 1) * size + count - 1) / count; }
+// The same windows over an axis of open size, as a [count, size] mask: a product with their shares, or a masked maximum.
+Id open_windows(OnnxNode& n, Id x, int64_t axis, int64_t count, bool max) {
+  G& g = n.g;
+  const DType t = n.out[0].dtype;
+  const Id size = g.dim_of(x, axis), k = g.ints({count}), i = g.range(k);
+  const Id from = g.binary("Div", g.binary("Mul", i, size), k);
+  const Id to = g.binary("Div", g.binary("Add", g.binary("Mul", g.binary("Add", i, g.ints({1})), size), g.ints({count - 1})), k);
+  const Id at = g.unsqueeze(g.range(size), {0});
+  const Id inside = g.op("And", {g.op("GreaterOrEqual", {at, g.unsqueeze(from, {1})}, DType::kBool), g.op("Less", {at, g.unsqueeze(to, {1})}, DType::kBool)}, DType::kBool);
+  Ints to_last;
+  const auto rank = static_cast<int64_t>(g.rank(n.in[0]));
+  for (int64_t d = 0; d < rank; ++d) to_last.push_back(d);
+  std::swap(to_last[static_cast<uint32_t>(axis)], to_last[static_cast<uint32_t>(rank - 1)]);
+  x = g.transpose(x, to_last);
+  if (max) {
+    x = g.reduce("ReduceMax", g.full_where(inside, g.unsqueeze(x, {-2}), g.number(-INFINITY, t)), {-1}, false);
+  } else {
+    const Id share = g.op("Reciprocal", {g.cast(g.binary("Sub", to, from), t)}, t);
+    const Id weights = g.binary("Mul", g.cast(inside, t), g.unsqueeze(share, {1}));
+    x = g.binary("MatMul", x, g.transpose(weights, {1, 0}));
+  }
+  return g.transpose(x, to_last);
+}
 template <bool kMax>
 void adaptive_pool(OnnxNode& n) {
   Id x = n.in[0];
@@ -168,7 +192,10 @@ void adaptive_pool(OnnxNode& n) {
   if (divides) return n.done(n.op(kMax ? "MaxPool" : "AveragePool", {x}, {{"kernel_shape", kernel}, {"strides", kernel}}));
   for (uint32_t k = 0; k < count.size(); ++k) {  // axis by axis: a product with the windows' weights, or their extremes
     const int64_t size = dims[2 + k], axis = 2 + k;
-    if (size < 0) n.cannot("adaptive pooling of an open size to a size that is not 1");
+    if (size < 0) {
+      x = open_windows(n, x, axis, count[k], kMax);
+      continue;
+    }
     std::vector<Id> parts;
     for (int64_t i = 0; i < count[k]; ++i)
       parts.push_back(n.g.reduce(kMax ? "ReduceMax" : "ReduceMean", n.g.slice(x, axis, window_begin(i, size, count[k]), window_end(i, size, count[k])), {axis}, true));
@@ -212,6 +239,60 @@ void resample(OnnxNode& n) {  // a sum over taps of gathered slices times their 
     total = total ? n.g.binary("Add", total, term) : term;
   }
   n.done(total);
+}
+
+// Nearest takes element floor(i * step): in whole numbers where the scale is one, else by positions computed in double, for a
+// runtime's single precision may fall below an integer.
+Id nearest_axis(OnnxNode& n, Id x, int64_t axis, const WriteNode::Size& size, double scale) {
+  const Id out = n.size(size), in = n.g.dim_of(x, axis);
+  const DType d = DType::kFloat64;
+  const Id step = scale > 0 ? n.g.number(1.0 / scale, d) : n.g.binary("Div", n.g.cast(in, d), n.g.cast(out, d));
+  const Id at = n.g.op("Floor", {n.g.binary("Mul", n.g.cast(n.g.range(out), d), step)}, d);
+  const Id last = n.g.binary("Sub", in, n.g.ints({1}));
+  return n.g.op("Gather", {x, n.g.binary("Min", n.g.cast(at, DType::kInt64), last)}, n.out[0].dtype, {{"axis", axis}});
+}
+void interpolate(OnnxNode& n) {
+  const Ints axes = n.ints("axes");
+  const std::vector<double> scale = n.reals("scale");
+  const std::vector<WriteNode::Size> sizes = n.size_list("size");
+  const std::string mode = n.text("mode");
+  const auto rank = static_cast<int64_t>(n.g.rank(n.in[0]));
+  const DType t = n.out[0].dtype;
+  bool whole = mode == "nearest", scaled = true;
+  for (double s : scale) whole = whole && s >= 1 && s == std::floor(s), scaled = scaled && s > 0;
+  Id x = n.in[0];
+  if (mode == "nearest" && !whole) {
+    for (uint32_t k = 0; k < axes.size(); ++k) x = nearest_axis(n, x, axes[k], sizes[k], scale[k]);
+    return n.done(x);
+  }
+  // Runtimes expect the resized axes last.
+  Ints to_last, back(static_cast<uint32_t>(rank), 0);
+  for (int64_t k = 0; k < rank; ++k)
+    if (std::find(axes.begin(), axes.end(), k) == axes.end()) to_last.push_back(k);
+  const auto lead = static_cast<int64_t>(to_last.size());
+  for (int64_t a : axes) to_last.push_back(a);
+  for (uint32_t k = 0; k < to_last.size(); ++k) back[static_cast<uint32_t>(to_last[k])] = k;
+  x = n.g.transpose(x, to_last);
+  std::vector<Id> in{x, 0};
+  if (scaled) {
+    std::vector<double> all(static_cast<size_t>(lead), 1.0);
+    for (uint32_t k = 0; k < axes.size(); ++k) {
+      const float s = static_cast<float>(scale[k]);
+      const int64_t from = n.g.type(n.in[0]).dims[static_cast<size_t>(axes[k])], to = n.out[0].dims[static_cast<size_t>(axes[k])];
+      if (from >= 0 && to >= 0 ? static_cast<int64_t>(std::floor(static_cast<float>(from) * s)) != to : static_cast<double>(s) != scale[k])
+        n.cannot("its scale factor makes another size in single precision; give size instead");
+      all.push_back(scale[k]);
+    }
+    in.push_back(n.g.tensor(all, DType::kFloat32, {rank}));
+  } else {
+    std::vector<Id> parts{n.g.slice(n.g.shape_of(x), 0, 0, lead)};
+    for (const WriteNode::Size& s : sizes) parts.push_back(n.size(s));
+    in.push_back(0), in.push_back(n.g.join(parts));
+  }
+  const char* coordinates = mode == "nearest" ? "asymmetric" : n.flag("align_corners") ? "align_corners" : mode == "bicubic" || n.integer("align_mode") == 0 ? "half_pixel" : "asymmetric";
+  std::vector<G::Attr> a{{"mode", std::string(mode == "nearest" ? "nearest" : mode == "bicubic" ? "cubic" : "linear")}, {"coordinate_transformation_mode", std::string(coordinates)}};
+  if (mode == "nearest") a.push_back({"nearest_mode", std::string("floor")});
+  n.done(n.g.transpose(n.g.op("Resize", in, t, std::move(a)), back));
 }
 
 // ---- normalisation ----
@@ -296,7 +377,7 @@ const OnnxRules table{
     {"conv_grad_input", {conv_grad_input}}, {"channel_bias", {channel_bias}}, {"max_pool", {max_pool}}, {"max_pool_with_index", {max_pool_with_index}},
     {"avg_pool", {avg_pool}}, {"adaptive_avg_pool", {adaptive_pool<false>}}, {"adaptive_avg_pool_any", {adaptive_pool<false>}},
     {"adaptive_max_pool", {adaptive_pool<true>}}, {"pool_gather", {pool_gather}}, {"pool_scatter", {pool_scatter<true>}},
-    {"max_unpool", {pool_scatter<false>}}, {"resample", {resample}}, {"batch_norm_infer", {batch_norm}}, {"layer_norm", {layer_norm}},
+    {"max_unpool", {pool_scatter<false>}}, {"resample", {resample}}, {"interpolate_core", {interpolate}}, {"batch_norm_infer", {batch_norm}}, {"layer_norm", {layer_norm}},
     {"group_norm", {group_norm}}, {"channel_moments", {channel_moments}}, {"check_divisor", {pass}}, {"check_labels", {check_labels}},
     {"slogdet_core", {slogdet}}};
 }  // namespace

@@ -85,6 +85,11 @@ class DescWriter {
       for (int64_t n : v) w.integer(wide ? 15 : 6, n);
     });
   }
+  static void reals(Op& op, const std::string& name, const G::Json& list) {
+    attr(op, name, kFloats, [&](WireOut& w) {
+      for (const G::Json& v : list.at("D")) w.real(7, static_cast<float>(number_of(v)));
+    });
+  }
   void push(const Op& op) {
     WireOut w;
     const auto slots = [&](uint32_t field, const auto& list) {
@@ -181,6 +186,7 @@ class DescWriter {
     else if (type == "0.a_bool") flag(op, name, j.at("D").get<bool>());
     else if (type == "0.a_str") text(op, name, j.at("D").get<std::string>());
     else if (type == "1.a_dtype") integer(op, name, paddle_dtype_number(dtype_of(j)));
+    else if (kind == "FLOATS") reals(op, name, j);
     else if (type == "0.a_array" || type == "1.a_intarray") integers(op, name, integers_of(j), kind == "LONGS");
   }
 

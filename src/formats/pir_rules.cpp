@@ -488,6 +488,24 @@ void resample(PirNode& n) {  // a sum over taps of gathered slices times their w
   n.done(total);
 }
 
+void interpolate(PirNode& n) {
+  const size_t rank = n.g.type(n.in[0]).dims.size();
+  const Ints axes = n.ints("axes");
+  const bool last = axes[0] == 1, scaled = n.reals("scale")[0] > 0, cubic = n.text("mode") == "bicubic";
+  const std::string mode = n.text("mode");
+  const char* type = mode == "nearest" ? "nearest_interp" : cubic ? "bicubic_interp" : rank == 3 ? "linear_interp" : rank == 4 ? "bilinear_interp" : "trilinear_interp";
+  const char* formats[][2] = {{"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
+  int64_t out[3] = {-1, -1, -1};  // depth, height, width
+  Id sizes = 0;
+  if (!scaled && n.open("size")) sizes = n.g.cast(n.sizes("size"), DType::kInt32);
+  if (!scaled && !sizes)
+    for (uint32_t k = 0; k < axes.size(); ++k) out[3 - axes.size() + k] = n.ints("size")[k];
+  n.done(n.g.op(type, {n.in[0], sizes, 0, 0},
+                {G::text("data_format", formats[rank - 3][last]), G::i32("out_d", out[0]), G::i32("out_h", out[1]), G::i32("out_w", out[2]),
+                 G::reals("scale", scaled ? n.reals("scale") : std::vector<double>()), G::text("interp_method", mode),
+                 G::flag("align_corners", n.flag("align_corners")), G::i32("align_mode", n.integer("align_mode"))}, n.out[0]));
+}
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> all{
       {"add", binary<"add">}, {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">}, {"divide", in_result_type<"divide">},
@@ -504,7 +522,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme},
       {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}, {"conv", conv}, {"conv_transpose", conv_transpose},
       {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},
-      {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}};
+      {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}, {"interpolate_core", interpolate}};
   return all;
 }
 const Plain* plain(std::string_view row) {

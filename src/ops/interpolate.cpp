@@ -2,6 +2,10 @@
 // Resampling along one axis: every output element is a weighted sum of a few input elements ("taps").
 // Resizing in any mode is this op once per spatial axis; positions and weights follow from the sizes and are
 // part of the structure.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/fn.h"
 #include "ops/host.h"
 #include "ops/rows.h"
 
@@ -109,7 +113,86 @@ void host_resample_grad(const HostCall& h) {
   });
 }
 
+// ---- resizing several axes: positions and weights follow from the sizes ----
+constexpr double kCubic = -0.75;
+struct Resizing {
+  int64_t axis, out;
+  double scale;  // 0: from the sizes
+  bool corners;
+  int64_t align_mode;
+  double position(int64_t i, int64_t size) const {  // source coordinate of output i
+    if (corners) return out > 1 ? static_cast<double>(size - 1) / static_cast<double>(out - 1) * static_cast<double>(i) : 0.0;
+    const double s = step(size), at = static_cast<double>(i);
+    return align_mode == 0 ? (at + 0.5) * s - 0.5 : at * s;
+  }
+  double step(int64_t size) const { return scale > 0 ? 1.0 / scale : static_cast<double>(size) / static_cast<double>(out); }
+};
+Value nearest(const Value& x, const Resizing& r) {
+  const int64_t size = x.shape()[static_cast<uint32_t>(r.axis)];
+  if (size == r.out && r.step(size) == 1) return x;
+  Value at = iota({r.out}, 0, DType::kFloat64);
+  at = call("minimum", {call("floor", {affine(at, r.step(size))}), full({}, static_cast<double>(size - 1), DType::kFloat64)});
+  return call("index_axis", {x, cast(at, DType::kInt64)}, {{"axis", r.axis}, {"who", "interpolate"}});
+}
+Value weighted(const Value& x, const Resizing& r, bool cubic) {
+  const int64_t size = x.shape()[static_cast<uint32_t>(r.axis)];
+  Ints index;
+  std::vector<double> weight;
+  bool same = size == r.out;
+  for (int64_t i = 0; i < r.out; ++i) {
+    double p = r.position(i, size);
+    if (!cubic) p = std::max(p, 0.0);
+    same = same && p == static_cast<double>(i);
+    if (cubic) {
+      const double base = std::floor(p), t = p - base;
+      const auto near = [](double v) { return ((kCubic + 2) * v - (kCubic + 3)) * v * v + 1; };
+      const auto far = [](double v) { return ((kCubic * v - 5 * kCubic) * v + 8 * kCubic) * v - 4 * kCubic; };
+      for (const double w : {far(t + 1), near(t), near(1 - t), far(2 - t)}) weight.push_back(w);
+      for (int64_t k = -1; k <= 2; ++k) index.push_back(std::clamp<int64_t>(static_cast<int64_t>(base) + k, 0, size - 1));
+    } else {
+      const int64_t low = std::min(static_cast<int64_t>(p), size - 1);
+      const double share = low < size - 1 ? p - static_cast<double>(low) : 0.0;
+      index.push_back(low), index.push_back(std::min(low + 1, size - 1));
+      weight.push_back(1.0 - share), weight.push_back(share);
+    }
+  }
+  if (same) return x;
+  return call("resample", {x}, {{"axis", r.axis}, {"taps", cubic ? 4 : 2}, {"index", index}, {"weight", weight}});
+}
+Types infer_interpolate(const Call& c) {
+  Shape s = c.type(0).shape;
+  const Ints axes = c.ints("axes"), size = c.ints("size");
+  const std::string& mode = c.str("mode");
+  if (mode != "nearest") require_float(c, 0);
+  if (axes.size() != size.size() || c.reals("scale").size() != axes.size())
+    value_error(c.name(), ": got ", axes.size(), " axes, ", size.size(), " sizes and ", c.reals("scale").size(), " scales; expected as many of each.");
+  for (uint32_t k = 0; k < axes.size(); ++k) {
+    const auto at = static_cast<uint32_t>(normalize_axis(c.name(), axes[k], s.size()));
+    if (size[k] < 1 || size[k] > 1 << 24 || s[at] < 1)
+      value_error("interpolate: axis ", at, " cannot be resized, got ", s[at], " to ", size[k], "; expected 1 to 2**24.");
+    s[at] = size[k];
+  }
+  return {{c.type(0).dtype, s}};
+}
+Values interpolate(const Call& c) {
+  const Ints axes = c.ints("axes"), size = c.ints("size");
+  const std::vector<double> scale = c.reals("scale");
+  const std::string& mode = c.str("mode");
+  const bool cubic = mode == "bicubic";
+  Value x = c.in[0];
+  for (uint32_t k = 0; k < axes.size(); ++k) {
+    const Resizing r{normalize_axis(c.name(), axes[k], x.rank()), size[k], scale[k], c.flag("align_corners"), cubic ? 0 : c.integer("align_mode")};
+    x = mode == "nearest" ? nearest(x, r) : weighted(x, r, cubic);
+  }
+  return {x};
+}
+
 const Register resampling{
+    {.schema = "interpolate_core(Tensor x, int[] axes, int[] size, float[] scale, str mode, bool align_corners=False, "
+               "int align_mode=0) -> Tensor",
+     .doc = "Axes resized to `size`; a scale of 0 follows from the sizes. paddle.nn.functional.interpolate is made of it.",
+     .infer = infer_interpolate,
+     .expand = interpolate},
     {.schema = "resample(Tensor x, int axis, int taps, int[] index, float[] weight) -> Tensor",
      .doc = "Along axis, output i is the sum of x[index[i, q]] * weight[i, q] over the taps q; rounded once.",
      .infer = infer_resample,

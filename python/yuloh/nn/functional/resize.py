@@ -2,10 +2,8 @@
 """Functional room: resizing and patches, written as selections along axes.
 
 Every resize here is separable: along one axis an output element is a weighted sum of a few input elements
-(taps). Positions and weights follow from the sizes alone; the values are moved and summed by recorded ops.
+(taps). Positions and weights follow from the sizes alone (`interpolate_core`).
 """
-
-import math
 
 from ... import _core
 
@@ -19,66 +17,12 @@ _SPATIAL = {
     "trilinear": (3,),
     "area": (1, 2, 3),
 }
-_CUBIC = -0.75
-
-
-def _positions(size, out, scale, align_corners, align_mode, clamp):
-    """Source coordinate of each of ``out`` outputs along an axis of ``size`` inputs."""
-    if align_corners:
-        step = (size - 1) / (out - 1) if out > 1 else 0.0
-        return [step * i for i in range(out)]
-    # Without aligned corners an output of size 1 still samples its centre (Paddle takes a corner: trap B03).
-    step = 1.0 / scale if scale else size / out
-    places = [(i + 0.5) * step - 0.5 if align_mode == 0 else i * step for i in range(out)]
-    return [max(p, 0.0) for p in places] if clamp else places
-
-
-def _linear_taps(size, places):
-    low = [min(int(p), size - 1) for p in places]
-    share = [p - l if l < size - 1 else 0.0 for p, l in zip(places, low)]
-    return [(low, [1.0 - s for s in share]), ([min(l + 1, size - 1) for l in low], share)]
-
-
-def _cubic_taps(size, places):
-    base = [math.floor(p) for p in places]
-    share = [p - b for p, b in zip(places, base)]
-
-    def near(t):
-        return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
-
-    def far(t):
-        return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
-
-    weights = [
-        [far(s + 1) for s in share],
-        [near(s) for s in share],
-        [near(1 - s) for s in share],
-        [far(2 - s) for s in share],
-    ]
-    return [([min(max(b + k, 0), size - 1) for b in base], w) for k, w in zip((-1, 0, 1, 2), weights)]
 
 
 def _select(x, index, axis):
     import yuloh
 
     return yuloh.index_select(x, yuloh.to_tensor(index, dtype="int64"), axis)
-
-
-def _resize_axis(x, axis, out, scale, mode, align_corners, align_mode):
-    size = x.shape[axis]
-    if out > 1 << 24:
-        raise ValueError(f"interpolate: the size is too large, got {out} for axis {axis}; expected at most 2**24.")
-    if mode == "nearest":
-        index = [min(math.floor(p), size - 1) for p in _positions(size, out, scale, False, 1, False)]
-        return x if index == list(range(size)) else _select(x, index, axis)
-    cubic = mode == "bicubic"
-    places = _positions(size, out, scale, align_corners, 0 if cubic else align_mode, not cubic)
-    if places == list(range(size)):
-        return x
-    taps = (_cubic_taps if cubic else _linear_taps)(size, places)
-    index = [i for group in zip(*[t[0] for t in taps]) for i in group]
-    weights = [w for group in zip(*[t[1] for t in taps]) for w in group]
-    return _core.ops.resample(x, axis, len(taps), index, weights)
 
 
 def _sizes(x, spatial, size, scale_factor):
@@ -145,11 +89,8 @@ def interpolate(
 
         pool = (pooling.adaptive_avg_pool1d, pooling.adaptive_avg_pool2d, pooling.adaptive_avg_pool3d)[n - 1]
         return pool(x, [out for out, _ in sizes])
-    for axis, (out, scale) in zip(spatial, sizes):
-        x = _resize_axis(
-            x, axis, out, None if recompute_scale_factor else scale, mode, align_corners, align_mode
-        )
-    return x
+    scales = [0.0 if recompute_scale_factor or scale is None else scale for _, scale in sizes]
+    return _core.ops.interpolate_core(x, spatial, [out for out, _ in sizes], scales, mode, align_corners, align_mode)
 
 
 def upsample(
