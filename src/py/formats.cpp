@@ -79,6 +79,16 @@ nb::object attribute(const Attribute& a) {
   return nb::none();
 }
 
+// Every node, those of branches and loop bodies after the one that owns them.
+template <class F>
+void each_node(const ModelGraph& g, const F& f) {
+  for (const ModelNode& n : g.nodes) {
+    f(n);
+    for (const auto& [name, a] : n.attrs)
+      if (const auto* body = std::get_if<std::shared_ptr<ModelGraph>>(&a); body && *body) each_node(**body, f);
+  }
+}
+
 Dialect dialect_of(const std::string& s) { return s == "onnx" ? Dialect::kOnnx : Dialect::kPaddle; }
 
 // A Python mapping: called with the attributes and the inputs (None where left out), returns one tensor or a
@@ -141,10 +151,23 @@ void bind_formats(nb::module_& m) {
       .def_prop_ro("op_types",
                    [](const FileModel& f) {
                      nb::list r;
-                     for (const ModelNode& n : f.model->graph.nodes)
-                       r.append(n.domain.empty() ? n.type : n.domain + "." + n.type);
+                     each_node(f.model->graph,
+                               [&](const ModelNode& n) { r.append(n.domain.empty() ? n.type : n.domain + "." + n.type); });
                      return r;
                    })
+      .def_prop_ro(
+          "constants",
+          [](const FileModel& f) {
+            nb::list r;
+            each_node(f.model->graph, [&](const ModelNode& n) {
+              for (const auto& [name, a] : n.attrs)
+                if (const auto* t = std::get_if<FileTensor>(&a); t && t->buffer)
+                  r.append(nb::make_tuple(n.outputs.empty() ? n.name : n.outputs[0],
+                                          nb::steal(wrap_value(make_data(t->type, t->buffer)))));
+            });
+            return r;
+          },
+          "[(name, tensor)] of the tensors that nodes carry as attributes.")
       .def_prop_ro(
           "nodes",
           [](const FileModel& f) {

@@ -10,6 +10,7 @@ status 2.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import sys
 from typing import List, Optional
@@ -73,6 +74,16 @@ def main(argv: Optional[List[str]] = None) -> int:
             file=sys.stderr,
         )
         return 2
+
+
+@contextlib.contextmanager
+def readable(command: str):
+    """What the core raises about somebody's file (a type, an index, memory) is a mistake in the input, not in the command."""
+    try:
+        yield
+    except (TypeError, IndexError, KeyError, ArithmeticError, MemoryError, RuntimeError) as error:
+        text = str(error).strip() or type(error).__name__
+        raise ValueError(text.removeprefix(f"{command}: ") if hasattr(str, "removeprefix") else text) from error
 
 
 def own_version() -> str:

@@ -61,6 +61,13 @@ def add(commands) -> None:
 
 
 def carry_out(args) -> int:
+    from . import readable
+
+    with readable(args.command):
+        return _carry_out(args)
+
+
+def _carry_out(args) -> int:
     from ..convert.sources import run_hook
 
     hook = run_hook(args.hook) if args.hook else {}

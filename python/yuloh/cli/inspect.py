@@ -34,6 +34,13 @@ def add(commands) -> None:
 
 
 def carry_out(args) -> int:
+    from . import readable
+
+    with readable(args.command):
+        return _carry_out(args)
+
+
+def _carry_out(args) -> int:
     from ..convert.sources import ModelSource, layer_named, parse_spec, run_hook
     from ..inference.model_summary import summarise
     from .convert import WEIGHTS_IN, sizes_of

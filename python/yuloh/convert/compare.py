@@ -138,7 +138,7 @@ def compare(program, run_other, seed, rtol, atol, asked=None, given=None, others
     arrays. ``others``: [(name, function of arrays)] of further runtimes, compared with ``program``.
     """
     names = [p[0] for p in program.outputs]
-    session = _core.Session(program)
+    session = _core.Session(program, fold_weights=False, fusion=False, rules=False)  # nothing that the other side shares
     found = []
     for sizes, arrays, want in _runs(program, session, seed, asked, given):
         for runtime, run in [("", run_other), *others]:

@@ -11,7 +11,8 @@ from .. import _core
 
 __all__ = ["Summary", "summarise", "summary"]
 
-_PRODUCTS = ("conv", "matmul", "linear", "attention", "lstm", "gru", "rnn", "bmm", "depthwise", "addmm", "einsum", "mul")
+_PRODUCTS = ("conv", "matmul", "linear", "attention", "scaled_dot", "flash", "lstm", "gru", "rnn", "depthwise")  # kernels
+_NO_WORK = ("Constant", "full", "full_int_array", "assign_value", "fill_constant")  # operators that are data
 _DELICATE = ("softmax", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "group_norm", "log_softmax", "gelu")
 
 
@@ -55,7 +56,7 @@ class Summary:
 def summarise(source, sizes=None, detail=False):
     """Summary of a ModelSource; ``detail``: with every operator and its shapes."""
     names = _operators(source)
-    weights = source.file.weights if source.file else [(w[0] or w[1], w[4]) for w in source.program.weights()]
+    weights = [*source.file.weights, *source.file.constants] if source.file else [(w[0] or w[1], w[4]) for w in source.program.weights()]
     data = {
         "model": source.name, "format": source.form,
         "inputs": [_port(p) for p in source.program.inputs], "outputs": [_port(p) for p in source.program.outputs],
@@ -163,6 +164,10 @@ def _ops_of(kernel):
     return kernel["ops"].split(":")[0].split("+")
 
 
+def _is_product(kernel):
+    return any(op.startswith(_PRODUCTS) for op in _ops_of(kernel))
+
+
 def _is(names, word):
     return any(n in word.lower() for n in names)
 
@@ -172,8 +177,8 @@ def _fusion(names, binding):
     norms = sum("batch" in n.lower() and "norm" in n.lower() for n in names)
     left = sum(any("batch_norm" in o for o in _ops_of(k)) for k in kernels)
     fused = Counter(k["ops"].split(":")[0] for k in kernels if len(_ops_of(k)) > 1)
-    alone = Counter(_ops_of(k)[0] for k in kernels if len(_ops_of(k)) == 1 and not _is(_PRODUCTS, k["ops"]))
-    return {"operators": len(names), "kernels": len(kernels), "batch_norms": norms, "batch_norms_folded": max(0, norms - left),
+    alone = Counter(_ops_of(k)[0] for k in kernels if len(_ops_of(k)) == 1 and not _is_product(k))
+    return {"operators": sum(n not in _NO_WORK for n in names), "kernels": len(kernels), "batch_norms": norms, "batch_norms_folded": max(0, norms - left),
             "fused": dict(fused.most_common()), "alone": dict(alone.most_common())}
 
 
@@ -192,7 +197,7 @@ def _advice(data, names):
     if not data["bindings"] or "kernels" not in data["bindings"][-1]:
         return lines
     kernels, total = data["bindings"][-1]["kernels"], max(1.0, data["bindings"][-1]["flops"])
-    products = [k for k in kernels if _is(_PRODUCTS, k["ops"])]
+    products = [k for k in kernels if _is_product(k)]
     share = sum(k["flops"] for k in products) / total
     quantised = [n for n in names if _is(("quantize", "qlinear"), n)]
     delicate = sorted({n for n in names if _is(_DELICATE, n)})
