@@ -72,6 +72,7 @@ _LAZY = {
     "inference",
     "infer",
     "distributed",
+    "advise",
     "fluid",
     "jit",
     "fleet",
@@ -94,6 +95,7 @@ _LAZY = {
     "distribution",
     "signal",
 }
+_ELSEWHERE = {"fleet": "distributed.fleet"}
 _LAZY_NAMES = {"from_dlpack": "utils.dlpack", "to_dlpack": "utils.dlpack", 
     "Model": "hapi",
     "summary": "hapi",
@@ -109,7 +111,7 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
     elif name in _LAZY:
         try:
-            value = _importlib.import_module("." + name, __name__)
+            value = _importlib.import_module("." + _ELSEWHERE.get(name, name), __name__)
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise

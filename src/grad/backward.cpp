@@ -35,11 +35,18 @@ Values scalar_node_gradient(const Node& n, const Value& g) {
   return r;
 }
 
+struct BackwardScope {  // what the walk itself adds (seeds, sums) belongs to no layer
+  const int32_t saved = modes().pos.scope;
+  BackwardScope() { modes().pos.scope = -1; }
+  ~BackwardScope() { modes().pos.scope = saved; }
+};
+
 class Walk final : InFlight {
  public:
   explicit Walk(const BackwardRequest& r) : req_(r), mode_(r.create_graph) {}
 
   BackwardResult run() {
+    const BackwardScope scope;
     res_.wanted.resize(req_.wanted.size());
     for (size_t i = 0; i < req_.outputs.size(); ++i) seed(req_.outputs[i], i < req_.grads.size() ? req_.grads[i] : Value());
     while (!heap_.empty()) {
@@ -94,6 +101,7 @@ class Walk final : InFlight {
            "(op ", op_name(*n), "). Hint: call backward(retain_graph=True) the first time.");
     const SourcePos saved = modes().pos;
     modes().pos = n->pos;  // an error in a gradient names the line of the forward op
+    if (n->pos.scope >= 0) modes().pos.scope = -1 - n->pos.scope;
     const Values gi = node_gradient(*n, g);
     modes().pos = saved;
     for (uint32_t i = 0; i < gi.size() && i < n->inputs.size(); ++i)
@@ -155,6 +163,7 @@ class Walk final : InFlight {
 
 Values node_gradient(const Node& n, const Values& g) {
   if (n.extra && n.extra->custom_vjp) return n.extra->custom_vjp(g);
+  if (n.extra && n.extra->replay) return replay_gradient(n, g);
   bool any = false;
   for (const Value& v : g) any = any || v;
   if (!any) return {};

@@ -24,4 +24,9 @@ BackwardResult backward(const BackwardRequest& r);
 // Gradients of one node with respect to its inputs (null: none), given those of its outputs.
 Values node_gradient(const Node& n, const Values& g);
 
+// What a function recorded since the node with id `first`, as values that keep nothing but what goes into it: its
+// backward records the same nodes (and draws the same random numbers) once more. Values recorded before stay as they are.
+Values recompute(const Values& outputs, uint64_t first);
+Values replay_gradient(const Node& n, const Values& g);  // of the custom_grad that recompute made
+
 }  // namespace yuloh

@@ -39,6 +39,8 @@ using Attrs = SmallVec<int64_t, 8>;
 struct SourcePos {
   const void* code = nullptr;
   int32_t instr = -1;
+  // Which part of a model was being recorded (set_scope of py/, 0: none); what a backward makes of it is -1 - scope.
+  int32_t scope = 0;
 };
 
 struct Graph;
@@ -51,7 +53,8 @@ using HookFn = std::function<Value(const Value&)>;
 struct NodeExtra {
   Ref<LeafInfo> leaf;                                             // op `leaf`
   std::vector<std::pair<uint32_t, std::shared_ptr<HookFn>>> hooks;  // gradient hooks by output index
-  std::function<Values(const Values&)> custom_vjp;                // PyLayer
+  std::function<Values(const Values&)> custom_vjp;                // PyLayer, recompute
+  std::shared_ptr<const Graph> replay;                            // recompute: from the later inputs of custom_grad to its outputs
   std::shared_ptr<const Graph> region;                            // loop bodies
   std::string error;                                              // a failed value re-raises this
   int error_kind = 0;

@@ -76,12 +76,14 @@ const Register rows{
                        {c["q"], c["k"], c["v"], out, c.out(1), g[0] ? g[0] : zeros_like(out), g[1]},
                        {{"scale", c.real("scale")}, {"causal", c.flag("causal")}});
      },
-     .needs = "q k v out out1"},
+     .needs = "q k v out out1",
+     .kind = "attention"},
     {.schema = "scaled_dot_product_attention_grad(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor g, "
                "Tensor? gl=None, float scale=1.0, bool causal=False) -> Tensor, Tensor, Tensor",
      .doc = "Gradients of scaled_dot_product_attention for q, k and v; the weights are computed again from lse.",
      .infer = [](const Call& c) -> Types { return {c.type(0), c.type(1), c.type(2)}; },
-     .expand = attention_grad},
+     .expand = attention_grad,
+     .kind = "attention"},
 };
 
 }  // namespace

@@ -304,6 +304,7 @@ NeedMasks parse_needs(const Call& c) {
 }  // namespace
 
 uint32_t needs_inputs(const Node& n) {
+  if (n.extra && n.extra->replay) return ~0u << std::min<int64_t>(31, Call(n).integer("n"));
   if (n.extra && n.extra->custom_vjp) return 0;
   if (n.op->vjp) return parse_needs(Call(n)).in;
   if (!n.op->scalar && !n.op->expr) return 0;
@@ -319,6 +320,12 @@ uint32_t needs_inputs(const Node& n) {
 uint32_t needs_outputs(const Node& n) {
   if (n.extra && n.extra->custom_vjp) return 0;
   return n.op->vjp ? parse_needs(Call(n)).out : 0;
+}
+
+std::string_view kernel_kind(const OpDef& op) {
+  if (*op.kind) return op.kind;
+  if (op.contraction) return "gemm";
+  return op.scalar || op.expr ? "elementwise" : op.reduce != ReduceKind::kNone ? "reduction" : "other";
 }
 
 std::string_view op_name(const Node& n) {

@@ -302,6 +302,7 @@ const Register rows{
      },
      .needs = "x weight",
      .channels_last = true,
+     .kind = "conv",
      .contraction = true,
      .channel_axis = [](const Call&) -> int64_t { return 0; }},
     {.schema = "channel_bias(Tensor x, Tensor bias) -> Tensor",
@@ -322,7 +323,8 @@ const Register rows{
        return {forward(c, g[0], c.in[1]), grad_weight(c, g[0], c.in[0], spatial_of(c.type(1).shape))};
      },
      .needs = "grad weight",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "conv"},
     {.schema = "conv_grad_weight(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",
@@ -333,7 +335,8 @@ const Register rows{
        return {grad_input(c, c.in[1], g[0], spatial_of(c.type(0).shape)), forward(c, c.in[0], g[0])};
      },
      .needs = "x grad",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "conv"},
     {.schema = "conv_transpose(Tensor x, Tensor weight, int[] stride, int[] padding, int[] output_padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",

@@ -93,6 +93,8 @@ struct OpDef {
   bool inplace_variant = false;                // also make `name_` (elementwise Tensor methods)
   bool takes_narrow = false;                   // input 0 may come in half precision, with the static `dtype` to compute in
   bool channels_last = false;                  // rank >= 3 operands want channels-last inside a Plan
+  bool barrier = false;                        // passes neither remove it nor make one of two
+  const char* kind = "";                       // of kernel, for cost: "conv", "gemm", ...; "": by its lowering (kernel_kind)
   bool contraction = false;                    // sums of products: may take bf16 operands for f32 ones (PassOptions)
   // Of a contraction: the axis of input 1 that counts axis 1 of the result, so that a factor per channel may move into
   // the weight; -1: none does. Null: never.
@@ -164,6 +166,7 @@ const OpDef* scalar_gradient(const OpDef& op, int input);
 const std::string* intern(std::string_view s);  // interned strings: static `str` words are pointers to them
 uint32_t needs_inputs(const Node& n);   // bit mask of inputs whose values its vjp reads
 uint32_t needs_outputs(const Node& n);
+std::string_view kernel_kind(const OpDef& op);  // conv, gemm, attention, recurrent, pool, elementwise, reduction, other
 
 int words_of(const ArgSpec& a, const int64_t* words);  // how many words of `Attrs` an argument takes, given its first
 

@@ -262,7 +262,8 @@ const Register rows{
      .host = host_max,
      .vjp = max_vjp,
      .needs = "x",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
     {.schema = "max_pool_with_index(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool "
                "ceil_mode=False) -> "
                "Tensor, Tensor",
@@ -271,7 +272,8 @@ const Register rows{
      .host = host_max,
      .vjp = max_vjp,
      .needs = "x",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
     {.schema = "max_pool_grad(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool "
                "ceil_mode=False) "
                "-> Tensor",
@@ -282,7 +284,8 @@ const Register rows{
        return {Value(), max_call(c, "max_pool_take", {c.in[0], g[0]})};
      },
      .needs = "x",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
     {.schema = "max_pool_take(Tensor x, Tensor v, int[] kernel_size, int[] stride, int[] padding, bool "
                "ceil_mode=False) -> "
                "Tensor",
@@ -293,7 +296,8 @@ const Register rows{
        return {Value(), max_call(c, "max_pool_grad", {c.in[0], g[0]})};
      },
      .needs = "x",
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
     {.schema = "avg_pool(Tensor x, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode=False, "
                "bool exclusive=True, "
                "int? divisor=None) -> Tensor",
@@ -310,7 +314,8 @@ const Register rows{
                      {"exclusive", c.flag("exclusive")},
                      divisor_attr(c)})};
      },
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
     {.schema =
          "avg_pool_grad(Tensor grad, int[] input_size, int[] kernel_size, int[] stride, int[] padding, bool "
          "ceil_mode=False, bool exclusive=True, int? divisor=None) -> Tensor",
@@ -326,7 +331,8 @@ const Register rows{
                      {"exclusive", c.flag("exclusive")},
                      divisor_attr(c)})};
      },
-     .channels_last = true},
+     .channels_last = true,
+     .kind = "pool"},
 };
 
 }  // namespace

@@ -118,12 +118,14 @@ const Register rows{
      .infer = infer_walk,
      .expand = walk,
      .vjp = walk_vjp,
-     .needs = "weight h c out out1 out2"},
+     .needs = "weight h c out out1 out2",
+     .kind = "recurrent"},
     {.schema = "lstm_walk_grad(Tensor weight, Tensor c, Tensor cells, Tensor act, Tensor? gh=None, Tensor? gc=None, "
                "Tensor? ga=None, bool reverse=False) -> Tensor, Tensor, Tensor",
      .doc = "Gradients of lstm_walk for gates before their functions, h and c.",
      .infer = [](const Call& c) -> Types { return {c.type(3), c.type(1), c.type(1)}; },
-     .expand = walk_back},
+     .expand = walk_back,
+     .kind = "recurrent"},
 };
 
 }  // namespace

@@ -126,6 +126,14 @@ const Register reshapes{
      .view = [](const Call&, const Ints& s, Ints* out,
                 int64_t* offset) { return *out = s, *offset = 0, true; },
      .write = [](const Call&, const Value&, const Value& v) { return v; }},
+    {.schema = "again(Tensor x) -> Tensor",
+     .doc = "x itself, in a computation that is to be done a second time: what is made of it is not merged with the first.",
+     .infer = like_first,
+     .view = [](const Call&, const Ints& s, Ints* out,
+                int64_t* offset) { return *out = s, *offset = 0, true; },
+     .vjp = [](const Call&, const Values& g) -> Values { return {g[0]}; },
+     .write = [](const Call&, const Value&, const Value& v) { return v; },
+     .barrier = true},
 };
 
 // ---- axes in another order ----

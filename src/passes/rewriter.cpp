@@ -122,7 +122,7 @@ class Rewriter {
   }
 
   Ref<Node> unique(Ref<Node> n) {
-    if (!options_.rules || n->op->random) return n;
+    if (!options_.rules || n->op->random || n->op->barrier) return n;
     uint64_t h = mix(n->op->uid, reinterpret_cast<uint64_t>(region_of(*n)));
     for (const Value& v : n->inputs) h = mix(mix(h, reinterpret_cast<uint64_t>(v.node.get())), v.index);
     for (int64_t w : n->attrs) h = mix(h, static_cast<uint64_t>(w));

@@ -13,7 +13,9 @@ bool same_walk(const Shape& s, const Ints& a, const Ints& b) {
     if (s[i] > 1 && a[i] != b[i]) return false;
   return true;
 }
-bool is_view(const Node& n) { return n.kind == Node::Kind::kOp && n.op->view && n.outputs.size() == 1; }
+bool is_view(const Node& n) {
+  return n.kind == Node::Kind::kOp && n.op->view && !n.op->barrier && n.outputs.size() == 1;
+}
 
 // Where the view of a row-major input lies; false if it would need a copy.
 bool view_walk(const Node& n, Ints* strides, int64_t* offset) {

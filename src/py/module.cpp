@@ -23,6 +23,7 @@ namespace nb = nanobind;
 
 namespace yuloh::py {
 void bind_profile(nb::module_& m);  // profile.cpp
+void bind_dry_run(nb::module_& m);   // dry_run.cpp
 void bind_loader(nb::module_& m);  // loader.cpp
 void bind_programs(nb::module_& m);  // program.cpp
 void bind_weight_files(nb::module_& m);  // weight_files.cpp
@@ -226,6 +227,23 @@ void bind_tensors(nb::module_& m) {
   }, nb::arg("inputs"), nb::arg("outputs"), nb::arg("backward"));
 }
 
+// recompute_begin() -> mark; recompute_end(mark, tensors) -> tensors, or with None after a failure.
+void bind_recompute(nb::module_& m) {
+  m.def("recompute_begin", [] { return ++Context::current().uncut, next_node_id(); });
+  m.def("recompute_end", [](uint64_t mark, nb::object outputs) {
+    return call_guarded([&]() -> PyObject* {
+      --Context::current().uncut;
+      if (outputs.is_none()) return Py_NewRef(Py_None);
+      const std::vector<Value> out = values_of(outputs);
+      const Values made = recompute(Values(out.begin(), out.end()), mark);
+      PyObject* l = PyList_New(made.size());
+      for (uint32_t i = 0; i < made.size(); ++i)
+        PyList_SET_ITEM(l, i, made[i] == out[i] ? Py_NewRef(nb::object(outputs[i]).ptr()) : wrap_value(made[i]));
+      return l;
+    });
+  }, nb::arg("mark"), nb::arg("outputs").none());
+}
+
 void guarded_call(void (*f)()) {
   call_guarded([&] { return f(), Py_NewRef(Py_None); });
 }
@@ -363,6 +381,8 @@ NB_MODULE(_core, m) {
   bind_stats(m);
   bind_formats(m);
   bind_profile(m);
+  bind_recompute(m);
+  bind_dry_run(m);
   bind_loader(m);
   bind_programs(m);
   bind_weight_files(m);

@@ -274,7 +274,7 @@ bool capture_position() {
   for (;; direct = false) {
     PyCodeObject* code = PyFrame_GetCode(f);
     const bool library = code_info(code).library;
-    modes().pos = {code, frame_instr(f)};
+    modes().pos.code = code, modes().pos.instr = frame_instr(f);
     Py_DECREF(code);  // interned: stays alive
     if (!library) break;
     PyFrameObject* back = PyFrame_GetBack(f);

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""recompute: gradients bit for bit those without it, one forward pass as the user sees it, less memory at the peak."""
+import numpy as np
+import pytest
+
+import yuloh as paddle
+from yuloh import nn
+from yuloh.distributed.fleet.utils import recompute, recompute_sequential
+from yuloh.nn import functional as F
+
+
+class Block(nn.Layer):
+    """Dropout, normalisation over the batch with running statistics, and matrix products."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.drop = nn.BatchNorm1D(width), nn.Dropout(0.3)
+
+    def forward(self, x):
+        return x + self.drop(self.down(F.gelu(self.up(self.norm(x)))))
+
+
+class Net(nn.Layer):
+    def __init__(self, width=32, depth=3):
+        super().__init__()
+        self.blocks = nn.LayerList([Block(width) for _ in range(depth)])
+        self.again = False
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = recompute(block, x) if self.again else block(x)
+        return x
+
+
+def run(again, read_early=False, amp=False, steps=2):
+    paddle.seed(7)
+    net = Net()
+    net.again = again
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    rng = np.random.default_rng(0)
+    grads, losses = [], []
+    for _ in range(steps):
+        x = paddle.to_tensor(rng.standard_normal((16, 32)).astype("float32"), stop_gradient=False)
+        with paddle.amp.auto_cast(enable=amp, dtype="bfloat16"):
+            loss = (net(x) ** 2).mean()
+        if read_early:
+            losses.append(loss.item())
+        loss.backward()
+        grads.append([p.grad.numpy() for p in net.parameters() if not p.stop_gradient] + [x.grad.numpy()])
+        opt.step()
+        opt.clear_grad()
+        losses.append(loss.item())
+    state = [b.numpy() for b in net.buffers()] + [p.numpy() for p in net.parameters()]
+    return losses, grads, state, paddle.rand([4]).numpy()
+
+
+@pytest.mark.parametrize("read_early", [False, True])
+@pytest.mark.parametrize("amp", [False, True])
+def test_same_bits_statistics_and_random_stream(read_early, amp):
+    plain, again = run(False, read_early, amp), run(True, read_early, amp)
+    assert plain[0] == again[0]
+    for a, b in zip(plain[1], again[1]):
+        for x, y in zip(a, b):
+            np.testing.assert_array_equal(x, y)
+    for x, y in zip(plain[2], again[2]):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(plain[3], again[3])
+
+
+def peak(again, batch=256, width=128):
+    net = Net(width, 8)
+    net.again = again
+    opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    x = paddle.ones([batch, width])
+    highest = 0
+    for _ in range(2):
+        paddle.device.reset_peak_memory_stats()
+        before = paddle.device.memory_allocated()
+        net(x).mean().backward()
+        opt.step()
+        opt.clear_grad()
+        paddle._core.run_pending()
+        highest = paddle.device.max_memory_allocated() - before
+    return highest
+
+
+def test_peak_is_lower():
+    assert peak(True) < 0.6 * peak(False)
+
+
+def test_forward_is_recorded_once_and_runs_twice():
+    calls = []
+    layer = nn.Linear(8, 8)
+
+    def f(x):
+        calls.append(1)
+        return F.relu(layer(x))
+
+    x = paddle.ones([2, 8])
+    x.stop_gradient = False
+    recompute(f, x).sum().backward()
+    assert len(calls) == 1 and x.grad is not None and layer.weight.grad is not None
+
+
+def test_nested_structures_and_inputs_handed_through():
+    w = paddle.ones([3])
+    w.stop_gradient = False
+
+    def f(a, scale=1.0):
+        return {"twice": [a * w * scale, (a, None)], "n": 3}
+
+    a = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False)
+    out = recompute(f, a, scale=2.0)
+    assert out["n"] == 3 and out["twice"][1][1] is None
+    out["twice"][0].sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 4, 6])
+    np.testing.assert_array_equal(a.grad.numpy(), [2, 2, 2])
+
+
+def test_nested_recompute():
+    layer = nn.Linear(8, 8)
+
+    def grad(f):
+        layer.clear_gradients()
+        f(paddle.ones([2, 8])).sum().backward()
+        return layer.weight.grad.numpy()
+
+    def inner(x):
+        return F.gelu(layer(x))
+
+    plain = grad(lambda x: layer(inner(x)))
+    np.testing.assert_array_equal(plain, grad(lambda x: recompute(lambda y: layer(recompute(inner, y)), x)))
+
+
+def test_inner_layers_of_users_own_gradient():
+    class Double(paddle.autograd.PyLayer):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensor()
+            return 7 * g * x
+
+    x = paddle.to_tensor([2.0], stop_gradient=False)
+    recompute(lambda v: Double.apply(v) * 2, x).backward()
+    assert x.grad.item() == 28
+
+
+def test_under_no_grad_and_without_gradients_it_is_a_call():
+    with paddle.no_grad():
+        assert recompute(lambda x: x + 1, paddle.ones([1])).item() == 2
+    assert recompute(lambda x: x + 1, paddle.ones([1])).stop_gradient
+
+
+def test_a_value_read_inside():
+    layer = nn.Linear(4, 4)
+
+    def f(x):
+        y = layer(x)
+        return y * 2 if y.sum().item() > -1e9 else y
+
+    recompute(f, paddle.ones([2, 4])).sum().backward()
+    np.testing.assert_allclose(layer.bias.grad.numpy(), [4, 4, 4, 4])
+
+
+def test_recompute_sequential():
+    paddle.seed(3)
+    net = nn.Sequential(*[nn.Linear(8, 8) for _ in range(5)])
+    x = paddle.ones([2, 8])
+    net(x).sum().backward()
+    want = [p.grad.numpy() for p in net.parameters()]
+    net.clear_gradients()
+    recompute_sequential({"segments": 2}, net, x).sum().backward()
+    for w, p in zip(want, net.parameters()):
+        np.testing.assert_array_equal(w, p.grad.numpy())
+
+
+def test_reachable_as_in_paddle_scripts():
+    assert paddle.fleet.utils.recompute is recompute is paddle.distributed.fleet.recompute
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="callable"):
+        recompute(3)
+    with pytest.raises(ValueError, match="segments"):
+        recompute_sequential({"segments": 0}, nn.Sequential(), paddle.ones([1]))
+    with pytest.raises(ValueError, match="offload"):
+        recompute(lambda x: x, paddle.ones([1]), offload_indices=[0])
+    with pytest.raises(ZeroDivisionError):
+        recompute(lambda x: 1 / 0, paddle.ones([1]))
+    x = paddle.ones([2])
+    x.stop_gradient = False
+    y = recompute(lambda v: (v * v).sum(), x)
+    with pytest.raises(NotImplementedError, match="gradients of gradients"):
+        paddle.grad(y, x, create_graph=True)
+
+
+def test_accumulated_micro_batches_hold_the_results_of_one():
+    def highest(parts):
+        net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(8)])
+        opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+        data = [paddle.to_tensor(np.random.rand(512, 64).astype("float32")) for _ in range(parts)]
+        for _ in range(2):
+            paddle.device.reset_peak_memory_stats()
+            before = paddle.device.memory_allocated()
+            for x in data:
+                net(x).mean().backward()
+            opt.step()
+            opt.clear_grad()
+            paddle._core.run_pending()
+        return paddle.device.max_memory_allocated() - before
+    assert highest(6) < 1.3 * highest(1)
