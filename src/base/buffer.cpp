@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -20,11 +21,15 @@ void tell(const void* block, size_t bytes, bool taken) {
   if (const MemoryHook hook = g_hook.load(std::memory_order_relaxed)) hook(block, bytes, taken);
 }
 
+}  // namespace
+
 // Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
 // two steps nearly everything lies idle and is wanted again at once, so blocks are kept, but no more than what was once
 // in use at the same time (and a little): then another plan's sizes push idle blocks out, the largest first.
 class Allocator {
  public:
+  explicit Allocator(bool dry) : dry_(dry) {}
+  ~Allocator() { trim(0); }  // a dry one: after its last storage
   // `scratch`: a larger block will do, so that work of changing sizes goes on in the pages it has.
   void* get(size_t bytes, size_t* rounded, bool scratch) {
     *rounded = round_up(bytes);
@@ -43,7 +48,8 @@ class Allocator {
     } else {
       const size_t use = allocated_ + *rounded;
       if (use + idle_ > high(use)) trim(use < most_used_ ? most_used_ - use : 0);
-      if (*rounded > (size_t{1} << 46) || !available(use + idle_, *rounded) || !(p = from_system(*rounded)))
+      if (*rounded > (size_t{1} << 46) || (!dry_ && !available(use + idle_, *rounded)) ||
+          !(p = dry_ ? promised(*rounded) : from_system(*rounded)))
         fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
              " in use. Hint: use a smaller batch.");
     }
@@ -51,13 +57,13 @@ class Allocator {
     most_used_ = std::max(most_used_, allocated_);
     max_allocated_ = std::max(max_allocated_, allocated_);
     max_reserved_ = std::max(max_reserved_, allocated_ + idle_);
-    tell(p, *rounded, true);
+    if (!dry_) tell(p, *rounded, true);
     return p;
   }
   void put(void* p, size_t rounded) {
     std::lock_guard lock(mu_);
     allocated_ -= rounded;
-    tell(p, rounded, false);
+    if (!dry_) tell(p, rounded, false);
     free_[rounded].push_back(p);
     idle_ += rounded;
     if (allocated_ + idle_ > high(allocated_)) trim(most_used_ - allocated_);
@@ -107,8 +113,19 @@ class Allocator {
     madvise(p, rounded, MADV_HUGEPAGE);
     return p;
   }
-  static void to_system(void* p, size_t rounded) {
-    if (rounded < kLarge) std::free(p);
+  // Small blocks are real, so that host numbers may be written; the others cost nothing until somebody writes.
+  static constexpr size_t kPromise = size_t{64} << 10;
+  static void* promised(size_t rounded) {
+    void* p = nullptr;
+    if (rounded < kPromise) {
+      if (posix_memalign(&p, 64, rounded) != 0) return nullptr;
+      return memset(p, 0, rounded);
+    }
+    p = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? nullptr : p;
+  }
+  void to_system(void* p, size_t rounded) const {
+    if (rounded < (dry_ ? kPromise : kLarge)) std::free(p);
     else munmap(p, rounded);
   }
   size_t high(size_t use) const {
@@ -123,20 +140,32 @@ class Allocator {
         idle_ -= it->first;
       }
   }
+  const bool dry_;
   std::mutex mu_;
   std::map<size_t, std::vector<void*>> free_;
   size_t allocated_ = 0, idle_ = 0, max_allocated_ = 0, max_reserved_ = 0, limit_ = 0;
   size_t most_used_ = 0;  // as max_allocated_, but users cannot reset it
 };
-Allocator& allocator() {
-  static Allocator* a = new Allocator;  // never destroyed: buffers may outlive static destruction
+
+namespace {
+thread_local std::shared_ptr<Allocator> t_dry;
+Allocator& process_allocator() {
+  static Allocator* a = new Allocator(false);  // never destroyed: buffers may outlive static destruction
   return *a;
 }
+Allocator& allocator() { return t_dry ? *t_dry : process_allocator(); }
 }  // namespace
+
+DryMemory::DryMemory() {
+  if (t_dry) fail(ErrorKind::kRuntime, "dry run: one is running in this thread already.");
+  t_dry = std::make_shared<Allocator>(true);
+}
+DryMemory::~DryMemory() { t_dry = nullptr; }
+bool in_dry_memory() { return t_dry != nullptr; }
 
 Storage::~Storage() {
   if (free) free();
-  else if (data) allocator().put(data, bytes);
+  else if (data) (dry ? *dry : process_allocator()).put(data, bytes);
 }
 
 namespace {
@@ -144,6 +173,7 @@ thread_local MemoryBudget* g_budget = nullptr;
 Ref<Storage> allocate(size_t bytes, bool scratch) {
   if (g_budget) g_budget->take(bytes);
   auto s = make_ref<Storage>();
+  s->dry = t_dry;
   s->data = allocator().get(bytes, &s->bytes, scratch);
   return s;
 }

@@ -12,10 +12,13 @@
 
 namespace yuloh {
 
+class Allocator;  // buffer.cpp
+
 struct Storage : RefCounted {
   void* data = nullptr;
   size_t bytes = 0;
   std::function<void()> free;  // foreign memory: called once at the end (NumPy, mmap); empty: own allocator
+  std::shared_ptr<Allocator> dry;  // of a dry run: the allocator that counts it; its contents were never computed
   ~Storage();
 };
 
@@ -55,6 +58,17 @@ class MemoryBudget {
   std::string what_;
   MemoryBudget* outer_;
 };
+// Dry memory: while one lives, what this thread allocates is counted by the same rules in an allocator of its own, which
+// starts empty and has no limit. Pages are promised and not touched (read, they are zeros), so a run of any size can be
+// rehearsed. memory_stats and its like speak of it meanwhile. Not nested; storages may outlive it.
+class DryMemory {
+ public:
+  DryMemory();
+  ~DryMemory();
+  DryMemory(const DryMemory&) = delete;
+  DryMemory& operator=(const DryMemory&) = delete;
+};
+bool in_dry_memory();  // this thread allocates dry
 void set_memory_limit(size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.
 
 }  // namespace yuloh

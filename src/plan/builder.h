@@ -25,6 +25,7 @@ struct BuildStep {
   std::vector<int> in, out;              // value numbers
   int origin = -1;
   std::string what, refused;
+  std::string_view kind = "elementwise";
   bool checks = false, may_donate = false;
 };
 
@@ -64,6 +65,7 @@ class PlanBuilder {
   void emit_constant(Node& n);
   // memory.cpp
   void plan_memory();
+  std::vector<int> find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves, const std::vector<char>& donatable);
   int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
                 const std::function<bool(int)>& offered);
 

@@ -339,7 +339,10 @@ void PlanBuilder::emit_group(Unit& u) {
   s.program = std::make_shared<TileProgram>(lower(u.group, fuse_context()));
   s.kernel = make_tile_kernel(*s.program);
   for (const Value& v : u.group.outputs) s.out.push_back(id(v)), values_[id(v)].written = true;
-  for (Node* n : u.group.nodes) s.what += (s.what.empty() ? "" : "+") + n->op->name;
+  for (Node* n : u.group.nodes) {
+    s.what += (s.what.empty() ? "" : "+") + n->op->name;
+    if (n->op->reduce != ReduceKind::kNone) s.kind = "reduction";
+  }
   s.may_donate = u.may_donate && options_.donate;
   steps_.push_back(std::move(s));
 }
@@ -349,6 +352,7 @@ void PlanBuilder::emit_node(Unit& u) {
   BuildStep s;
   s.origin = n.pos.instr;
   s.what = n.op->name;
+  s.kind = kernel_kind(*n.op);
   s.checks = n.op->checks;
   if (n.inputs.empty() && !n.op->random && n.op->host && n.outputs.size() == 1 && numel(n.outputs[0].type.shape) <= 4096 &&
       !values_[id({&n, 0})].is_output) return emit_constant(n);

@@ -49,6 +49,8 @@ class Kernel {
   // thread at a time per Plan run; may use the executor team (parallel.h). May throw Error (data checks).
   virtual void run(void* const* ptrs) = 0;
   virtual size_t workspace_bytes() const { return 0; }
+  // In place of run in a dry run: takes the storage that run would take beside the workspace, and computes nothing.
+  virtual void rehearse(void* const*) {}
   virtual void keeps(KeptBytes* k) const { k->add(512); }  // roughly, between runs
   virtual std::string describe() const = 0;  // "onednn:brgconv_fwd" ...
   KernelCost cost;

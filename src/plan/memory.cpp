@@ -109,6 +109,29 @@ int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vec
   return -1;
 }
 
+// Storages of results exist from the start, so a temporary that the result takes over may lie there all its life: initial
+// values of parameters and moments need no room beside their first update. Gives that result per value, or -1.
+std::vector<int> PlanBuilder::find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves,
+                                         const std::vector<char>& donatable) {
+  std::vector<int> home(values_.size(), -1);
+  std::vector<char> taken(values_.size(), 0), made(values_.size(), 0);
+  for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
+    const BuildStep& s = steps_[i];
+    for (size_t k = 0; k < s.out.size(); ++k) {
+      const int o = s.out[k];
+      made[o] = 1;
+      if (!leaves[o]) continue;
+      int r = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int v) { return donatable[v] && s.may_donate; });
+      if (r < 0) {
+        r = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int v) { return made[v] && !leaves[v]; });
+        if (r >= 0) home[r] = o;
+      }
+      if (r >= 0) taken[r] = 1;
+    }
+  }
+  return home;
+}
+
 void PlanBuilder::plan_memory() {
   Plan& plan = *plan_;
   const int n_steps = static_cast<int>(steps_.size());
@@ -128,6 +151,12 @@ void PlanBuilder::plan_memory() {
   for (auto [v, c] : constant_of_) slot[v] = {Slot::Kind::kConst, c, 0};
 
   auto bytes_of = [&](int v) { return aligned(numel(values_[v].type.shape) * dtype_size(values_[v].type.dtype)); };
+  const std::vector<int> home = find_homes(last_use, leaves, donatable);
+  const auto own_slot = [&](int o) {  // the storage of a result
+    if (slot[o].kind == Slot::Kind::kOwn) return slot[o];
+    plan.own_bytes.push_back(bytes_of(o)), plan.own_donor.push_back(-1);
+    return slot[o] = {Slot::Kind::kOwn, static_cast<int32_t>(plan.own_bytes.size() - 1), 0};
+  };
   Arena arena;
   std::vector<size_t> arena_size(values_.size(), 0);
   std::vector<std::vector<int>> dying(n_steps);
@@ -150,11 +179,10 @@ void PlanBuilder::plan_memory() {
         return leaves[o] ? slot[r].kind == Slot::Kind::kInput && donatable[r] && s.may_donate : slot[r].kind == Slot::Kind::kArena;
       });
       if (leaves[o]) {
-        const bool ok = donor >= 0;
-        slot[o] = {Slot::Kind::kOwn, static_cast<int32_t>(plan.own_bytes.size()), 0};
-        plan.own_bytes.push_back(bytes_of(o));
-        plan.own_donor.push_back(ok ? slot[donor].index : -1);
-        if (ok) taken[donor] = 1, step.donates = true;
+        const Slot own = own_slot(o);
+        if (donor >= 0) plan.own_donor[static_cast<size_t>(own.index)] = slot[donor].index, taken[donor] = 1, step.donates = true;
+      } else if (home[o] >= 0) {
+        slot[o] = own_slot(home[o]);
       } else if (donor >= 0) {
         slot[o] = slot[donor];
         arena_size[o] = arena_size[donor];
@@ -184,10 +212,16 @@ void PlanBuilder::plan_memory() {
       if (!taken[v]) arena.give(static_cast<size_t>(slot[v].offset), arena_size[v]), held.erase(v), held_bytes -= arena_size[v];
     plan.cost.flops += s.kernel->cost.flops, plan.cost.bytes += s.kernel->cost.bytes;
     step.kernel = std::move(s.kernel), step.origin = s.origin, step.what = std::move(s.what), step.checks = s.checks;
-    step.refused = std::move(s.refused);
+    step.refused = std::move(s.refused), step.kind = s.kind;
     if (!s.in.empty() || !s.out.empty()) step.dtype = values_[s.in.empty() ? s.out[0] : s.in[0]].type.dtype;
     plan.steps.push_back(std::move(step));
   }
+  if (options_.lifetimes)
+    for (int i = 0; i < n_steps; ++i)
+      for (int o : steps_[i].out) {
+        const bool out = leaves[o] != 0;
+        plan.lives.push_back({i, std::max(last_use[o], i), std::min(last_use[o], n_steps - 1), bytes_of(o), out});
+      }
   plan.arena_bytes = arena.top();
   plan.peak_bytes = plan.arena_bytes;
   for (size_t i = 0; i < plan.own_bytes.size(); ++i) plan.peak_bytes += plan.own_donor[i] < 0 ? plan.own_bytes[i] : 0;

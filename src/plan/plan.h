@@ -27,6 +27,7 @@ struct PlanOptions {
   bool rules = true;     // rewrite rules and CSE
   bool explain = false;  // keep candidate decisions in Plan::explain and in the steps
   bool explain_fusion = false;  // ... and what fused with what
+  bool lifetimes = false;  // keep Plan::lives
   bool row_major_outputs = false;  // results leave in row-major layout whatever the plan prefers
 };
 
@@ -37,6 +38,13 @@ struct Slot {
   int64_t offset = 0;  // bytes
 };
 
+struct ValueLife {  // a value in the arena, or (bytes only) a result that leaves
+  int32_t made, last;  // steps; of a result `last` is past the end
+  int32_t last_reader = -1;
+  size_t bytes;
+  bool leaves;
+};
+
 struct Step {
   std::shared_ptr<Kernel> kernel;
   std::vector<Slot> slots;      // inputs, outputs, workspace
@@ -44,6 +52,7 @@ struct Step {
   std::string what;             // "conv + ..." names of the ops it carries
   std::string refused;          // explain: the candidates before the chosen one, and why not
   DType dtype = DType::kFloat32;  // of its first operand
+  std::string_view kind;          // kernel_kind of its op; a tile group is a reduction or elementwise
   bool checks = false, donates = false;
 };
 
@@ -66,6 +75,7 @@ class Plan {
   KernelCost cost;
   std::vector<std::string> explain;       // fusion and candidate decisions
   std::vector<std::pair<int, size_t>> arena_peak;  // explain: (step that made it, bytes) of what fills the arena most
+  std::vector<ValueLife> lives;           // lifetimes: every value that a step makes
   uint64_t serial = 0;                    // unique in the process
   std::string dump() const;               // one line per step
   void keeps(KeptBytes* k) const;         // this object, its kernels with their code, and its constants

@@ -33,12 +33,18 @@ class LoopKernel final : public Kernel {
     cost.flops = plan_->cost.flops * static_cast<double>(trips_);
     cost.bytes = plan_->cost.bytes * static_cast<double>(trips_);
   }
-  void run(void* const* ptrs) override {
+  void run(void* const* ptrs) override { run(ptrs, trips_); }
+  void rehearse(void* const* ptrs) override { run(ptrs, std::min<int64_t>(trips_, 2)); }
+  void keeps(KeptBytes* k) const override { plan_->keeps(k); }
+  std::string describe() const override { return cat("loop x", trips_, " of ", plan_->steps.size(), " steps"); }
+
+ private:
+  void run(void* const* ptrs, int64_t trips) {
     std::vector<Ref<Buffer>> bound;
     for (size_t i = 0; i < in_.size(); ++i) bound.push_back(borrow(ptrs[i], in_[i].strides));
     if (strided_carry_)
       for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(bound[i], in_[i].type);
-    for (int64_t t = 0; t < trips_; ++t) {
+    for (int64_t t = 0; t < trips; ++t) {
       PlanRun run;
       run.inputs = bound;
       run.scalars_double.resize(bound.size()), run.scalars_int.resize(bound.size());
@@ -48,10 +54,6 @@ class LoopKernel final : public Kernel {
     for (int64_t i = 0; i < n_carried_; ++i)
       __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(), numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
   }
-  void keeps(KeptBytes* k) const override { plan_->keeps(k); }
-  std::string describe() const override { return cat("loop x", trips_, " of ", plan_->steps.size(), " steps"); }
-
- private:
   static Ref<Buffer> row_major(const Ref<Buffer>& b, const TensorType& t) {
     if (is_row_major(t.shape, b->strides)) return b;
     auto r = allocate_buffer(t);

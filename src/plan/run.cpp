@@ -52,6 +52,11 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   for (auto& s : own) b.own.push_back(s->data);
   for (auto& c : plan.constants) b.constants.push_back(c->data);
 
+  const bool dry = in_dry_memory();
+  for (size_t i = 0; !dry && i < plan.inputs.size(); ++i)
+    if (!plan.inputs[i].scalar && r->inputs[i]->storage->dry)
+      fail(ErrorKind::kRuntime, "dry run: a tensor of a dry run is used outside of it; its value was never computed.");
+
   std::vector<void*> ptrs;
   int since_poll = 0;
   for (const Step& s : plan.steps) {
@@ -61,7 +66,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
     if (s.donates) r->wrote_donated = true;
     try {
       const int64_t begin = number >= 0 ? profile::now() : 0;
-      s.kernel->run(ptrs.data());
+      dry ? s.kernel->rehearse(ptrs.data()) : s.kernel->run(ptrs.data());
       if (begin) profile::kernel_ran(number, static_cast<uint32_t>(&s - plan.steps.data()), begin);
     } catch (const std::bad_alloc&) {
       r->failed_origin = s.origin;

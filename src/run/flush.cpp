@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "plan/profile.h"
+#include "run/dry_run.h"
 #include "run/executor.h"
 #include "run/plan_cache.h"
 #include "run/tensor.h"
@@ -22,6 +23,7 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 uint32_t g_mark = 0;
 
 PlanCache& cache() {
+  if (DryRun* dry = DryRun::current()) return dry->cache;
   static auto* c = new PlanCache;
   return *c;
 }
@@ -122,7 +124,10 @@ class Flush {
     const size_t n_nodes = order_.size();
     const profile::PhaseScope running(profile::Phase::kRun);
     if (profile::on()) profile::plan_number(*plan, [&](int32_t origin) { return position_of(origin); });
+    DryRun* dry = DryRun::current();
+    if (dry) dry->begin(plan, order_);
     execute(*plan);
+    if (dry) dry->end();
     st.run_seconds += seconds_since(t2);
     st.kernels += plan->steps.size();
     st.nodes += n_nodes;
@@ -383,6 +388,7 @@ class Flush {
     o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
     const char* env = getenv("YULOH_EXPLAIN");
     o.explain = env || profile::on();
+    o.lifetimes = DryRun::current() != nullptr;
     o.explain_fusion = env && std::string_view(env).find("fusion") != std::string_view::npos;
     auto plan = compile_plan(g, std::move(inputs), o);
     explain(*plan);

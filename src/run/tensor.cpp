@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "plan/profile.h"
+#include "run/dry_run.h"
 #include "run/recording.h"
 
 namespace yuloh {
@@ -94,6 +95,12 @@ Value Tensor::value() {
     return stop_cache_;
   }
   if (v.requires_grad() || !modes().grad) return v;
+  // Used once more after a backward without a step: the next micro-batch begins, and the last one is a plan of its own.
+  // In one plan they would hold the intermediate results of all of them.
+  if (grad && !grad_is_zero && is_pending(grad->cell_->value()) && !modes().in_flight && !modes().recording) {
+    Context& c = Context::current();
+    if (!c.uncut) c.flush();
+  }
   if (leaf_version_ != cell_->version() || !leaf_cache_ || leaf_cache_.node->released) {
     if (!leaf_) leaf_ = make_ref<LeafInfo>(), leaf_->owner = this;
     leaf_cache_ = apply(get_op("leaf"), {v}, {})[0];
@@ -311,8 +318,9 @@ bool Context::has_pending() {
 }
 bool Context::over_limit() const {
   static const int64_t machine = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  const int64_t limit = flags().pending_bytes_limit;
-  return pending_bytes_ > (limit > 0 ? limit : machine);
+  const DryRun* dry = DryRun::current();
+  const int64_t limit = dry ? dry->pending_limit() : flags().pending_bytes_limit;
+  return !uncut && pending_bytes_ > (limit > 0 ? limit : machine);
 }
 void Context::cut_point() {
   if (over_limit()) flush();

@@ -119,6 +119,7 @@ class Context {
   // From another thread: runs this context's graph, at the least as far as the cell's value.
   void visit(const Cell& cell);
   void await_visitor();  // another thread runs this context's graph: it is not ours to touch until it has
+  int uncut = 0;  // > 0: within a recomputed function, where what a cut keeps would defeat it
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
  private:

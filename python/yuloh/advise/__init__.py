@@ -8,7 +8,8 @@ The arithmetic is the core's (src/advise); here are the catalogue (devices.json,
 
 from __future__ import annotations
 
+from .facts import dry_run, facts
 from .reckon import answer
 from .question import Question
 
-__all__ = ["Question", "answer"]
+__all__ = ["Question", "answer", "dry_run", "facts"]

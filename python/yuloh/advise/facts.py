@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice room: what one training step or one inference of a model needs, without running it.
+
+The model's own code records a few real steps in a dry run of the core (gradients, passes, Plans and the allocator are
+those of a real run; no kernel runs, no memory is touched), and the core reads the figures off the Plans.
+"""
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+from typing import Any, Callable, Dict, List
+
+from .. import _core
+
+__all__ = ["dry_run", "facts"]
+
+OPTIMIZER_SCOPE, FIRST_LAYER_SCOPE = 1, 2  # src/advise/account.h
+PRECISIONS = ("float32", "amp-bfloat16", "amp-float16", "bfloat16", "float16")
+STEPS = 3  # the first makes parameters and moments, the third is a steady one
+
+
+@contextlib.contextmanager
+def dry_run(pending_limit: int = 0):
+    """Inside the block nothing is computed: tensors have types, take part in the accounting of paddle.device, and read
+    as zeros. Tensors made inside are of no use outside. ``pending_limit``: bytes that may be pending before a
+    plan is cut, as the memory of a machine would (0: any number).
+
+    The random stream goes on afterwards as if nothing had happened. Raises RuntimeError inside another dry run.
+    """
+    _core.dry_begin(pending_limit)
+    try:
+        yield
+    finally:
+        _core.dry_end()
+
+
+def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callable | None = None, labels: Any = None,
+          optimizer: Any = "Adam", precision: str = "float32", batch: int | None = None, accumulate: int = 1,
+          recompute: Any = False, pending_limit: int | None = None, device: Any = None) -> Dict[str, Any]:
+    """What one step needs: the record of src/advise/facts.h as a dict (docs/advise_facts.md explains it).
+
+    ``model``: a Layer (its parameters stay what they are), a callable that makes one (made dry, so any size
+    will do) or the path of a saved, ONNX or Paddle model (inference only). ``inputs``: a list of InputSpec, (shape, dtype) pairs or Tensors; None or -1 as first
+    extent is ``batch``. ``loss(outputs, *labels)`` gives a scalar; without it cross-entropy over the last axis
+    (a 2-D or 3-D output) or the mean. ``labels``: specs as ``inputs``. ``optimizer``: a name of paddle.optimizer, a callable
+    from parameters, or an optimizer (not changed). ``precision``: float32, amp-bfloat16 / amp-float16 (auto_cast) or bfloat16 /
+    float16 (parameters too). ``recompute``: True for the blocks of the longest LayerList or Sequential, or a list of
+    sublayer names.
+
+    Raises ValueError or TypeError for settings that make no sense, and whatever the model itself raises.
+    """
+    _check(precision, batch, accumulate)
+    if isinstance(model, (str, os.PathLike)):
+        from .model_file import facts_of_file
+        return facts_of_file(model, inputs, training=training, precision=precision, batch=batch, device=device)
+    limit = _machine() if pending_limit is None else pending_limit
+    with dry_run(limit):
+        run = _Run(model, inputs, labels, loss, optimizer, precision, batch, accumulate, recompute, training)
+        return run.facts(device)
+
+
+def _check(precision, batch, accumulate):
+    if precision not in PRECISIONS:
+        raise ValueError(f"facts: unknown precision, got {precision!r}; expected one of {', '.join(PRECISIONS)}.")
+    for name, value in (("batch", 1 if batch is None else batch), ("accumulate", accumulate)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"facts: {name} must be a positive int, got {value!r}.")
+
+
+def _machine():
+    """Bytes of this machine: what decides in a real run when pending work is cut."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _bytes(tensors):
+    return float(sum(t.size * t.element_size() for t in tensors))
+
+
+class _Run:
+    """The steps of one question, and what they leave to count."""
+
+    def __init__(self, model, inputs, labels, loss, optimizer, precision, batch, accumulate, recompute, training):
+        import yuloh as paddle
+        self.paddle, self.training, self.batch = paddle, training, batch
+        self.precision, self.accumulate, self.loss = precision, accumulate if training else 1, loss
+        net = model
+        if not isinstance(net, paddle.nn.Layer):
+            if not callable(model):
+                raise TypeError(f"facts: model must be a Layer, a callable that makes one or a path, got {type(model).__name__}.")
+            net = model()
+            if not isinstance(net, paddle.nn.Layer):
+                raise TypeError(f"facts: the callable must return a Layer, got {type(net).__name__}.")
+        else:
+            for t in [*net.parameters(), *net.buffers()]:
+                _core.dry_borrow(t)
+        self.net = net
+        self.undo: List[Callable] = []
+        self.optimizer = self._optimizer(optimizer) if training else None
+        if precision in ("bfloat16", "float16"):
+            before = [(t, t.dtype) for t in net.parameters()]
+            if any(str(d) != str(before[0][1]) for _, d in before) or isinstance(model, paddle.nn.Layer):
+                self.net = net = copy.deepcopy(net)
+                self.optimizer = self._optimizer(optimizer) if training else None
+            if training:
+                paddle.amp.decorate(net, self.optimizer, level="O2", dtype=precision)
+            else:
+                net.to(dtype=precision)
+        specs = _specs(inputs, net)
+        self.inputs = [[self._make(s) for s in specs] for _ in range(self.accumulate)]  # per micro-batch
+        specs = None if labels is None else _specs(labels, None)
+        self.labels = [None if specs is None else [self._make(s) for s in specs] for _ in range(self.accumulate)]
+        self.recompute = bool(recompute)
+        self.recomputed = self._recomputed(recompute) if training and recompute else []
+
+    def _optimizer(self, given):
+        paddle, parameters = self.paddle, self.net.parameters()
+        if isinstance(given, str):
+            kind = getattr(paddle.optimizer, given, None)
+            if not (isinstance(kind, type) and issubclass(kind, paddle.optimizer.Optimizer)):
+                raise ValueError(f"facts: unknown optimizer, got {given!r}; expected a class of paddle.optimizer.")
+            return kind(parameters=parameters) if kind is not paddle.optimizer.Optimizer else kind(0.001, parameters)
+        if isinstance(given, paddle.optimizer.Optimizer):
+            twin = copy.copy(given)
+            twin._states, twin._masters, twin._report = {}, {}, None
+            if {id(p) for p in twin._parameter_list} != {id(p) for p in parameters}:
+                twin = type(given)(parameters=parameters, learning_rate=given.get_lr())
+            return twin
+        if callable(given):
+            return given(parameters)
+        raise TypeError(f"facts: optimizer must be a name, an optimizer or a callable, got {type(given).__name__}.")
+
+    def _make(self, spec):
+        shape, dtype = spec
+        if shape and shape[0] == -1:
+            shape = [self.batch or 1, *shape[1:]]
+        if any(n < 0 for n in shape):
+            raise ValueError(f"facts: only the first extent of an input may be open, got {list(shape)}.")
+        if self.precision in ("bfloat16", "float16") and dtype == "float32":
+            dtype = self.precision
+        return _core.dry_tensor(list(shape), dtype)
+
+    # ---- layers ----------------------------------------------------------------------------------------------
+    def _recomputed(self, wanted):
+        named = dict(self.net.named_sublayers())
+        if wanted is True:
+            lists = [layer for layer in named.values() if isinstance(layer, (self.paddle.nn.LayerList, self.paddle.nn.Sequential))]
+            if not lists:
+                raise ValueError("facts: recompute=True needs a LayerList or Sequential of blocks; give the names of sublayers.")
+            return list(max(lists, key=len).children())
+        missing = [n for n in wanted if n not in named]
+        if missing:
+            raise ValueError(f"facts: recompute names no sublayer, got {missing[0]!r}; expected one of the model's "
+                             f"{len(named)} names, such as {next(iter(named), '')!r}.")
+        return [named[n] for n in wanted]
+
+    @contextlib.contextmanager
+    def _marked(self, records):
+        """Every layer's forward pass is recorded under its scope; blocks that are recomputed are wrapped."""
+        from ..distributed.fleet.utils import recompute
+        stack, handles, wrapped = [], [], []
+        layers = [self.net, *self.net.sublayers()]
+        number = {id(layer): n for n, layer in enumerate(layers)}
+
+        def enter(layer, inputs):
+            stack.append(_core.set_scope(FIRST_LAYER_SCOPE + number[id(layer)]))
+            records[number[id(layer)]]["input_bytes"] = _bytes(_tensors(inputs))
+
+        def leave(layer, inputs, outputs):
+            _core.set_scope(stack.pop())
+            records[number[id(layer)]]["output_bytes"] = _bytes(_tensors(outputs))
+
+        for layer in layers:
+            handles += [layer.register_forward_pre_hook(enter), layer.register_forward_post_hook(leave)]
+        for layer in self.recomputed:
+            forward = layer.forward
+            layer.forward = lambda *a, _f=forward, **k: recompute(_f, *a, **k)
+            wrapped.append(layer)
+        modes = [(layer, layer.training) for layer in layers]
+        self.net.train() if self.training else self.net.eval()
+        before = _core.set_scope(0)
+        try:
+            yield
+        finally:
+            _core.set_scope(before)
+            for handle in handles:
+                handle.remove()
+            for layer in wrapped:
+                del layer.forward
+            for layer, mode in modes:
+                layer.training = mode
+
+    def _records(self):
+        found, number, seen = [], {"": 0}, set()
+        for name, layer in [("", self.net), *self.net.named_sublayers()]:
+            number[name] = len(found)
+            own = [p for p in layer.parameters() if p is not None]
+            parent = -1 if not name else next(number[p] for p in _prefixes(name) if p in number)
+            found.append({**json.loads(_core.empty_layer_facts()), "name": name, "type": type(layer).__name__,
+                          "parent": parent, "depth": 0 if not name else found[parent]["depth"] + 1,
+                          "parameters": sum(p.size for p in own), "weight_bytes": _bytes(own)})
+        return found
+
+    # ---- steps -----------------------------------------------------------------------------------------------
+    def _forward(self, micro=0):
+        half = self.precision[4:] if self.precision.startswith("amp-") else None
+        with self.paddle.amp.auto_cast(dtype=half) if half else contextlib.nullcontext():
+            out = self.net(*self.inputs[micro])
+            return self._loss(out, micro) if self.training else out
+
+    def _loss(self, out, micro):
+        F = self.paddle.nn.functional
+        first = _tensors(out)[0]
+        if self.loss is not None:
+            return self.loss(out, *(self.labels[micro] or ()))
+        if self.labels[micro] is None:
+            self.labels[micro] = [_core.dry_tensor(first.shape[:-1], "int64")] if first.ndim in (2, 3) else []
+        if not self.labels[micro]:
+            return first.mean()
+        return F.cross_entropy(first.reshape([-1, first.shape[-1]]), self.labels[micro][0].reshape([-1]))
+
+    def _step(self):
+        if not self.training:
+            with self.paddle.no_grad():
+                out = self._forward()
+            _core.run_pending()
+            return out
+        for micro in range(self.accumulate):
+            loss = self._forward(micro)
+            (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+        _core.set_scope(OPTIMIZER_SCOPE)
+        self.optimizer.step()
+        _core.set_scope(0)
+        self.optimizer.clear_grad()
+        loss.numpy()
+        return loss
+
+    def facts(self, device):
+        record = json.loads(_core.empty_facts())
+        layers = self._records()
+        with self._marked(layers):
+            for _ in range(STEPS):
+                steady = _core.dry_flushes()
+                out = self._step()
+                del out
+        net, opt = self.net, self.optimizer
+        parameters, trained = net.parameters(), [p for p in net.parameters() if not p.stop_gradient]
+        memory = record["memory"]
+        memory["weights"], memory["buffers"] = _bytes(parameters), _bytes(net.buffers())
+        memory["inputs"] = _bytes(_tensors([self.inputs, self.labels]))
+        memory["gradients_all"] = _bytes(trained) if self.training else 0.0
+        if opt is not None:
+            memory["optimizer"] = _bytes(_tensors(list(opt._states.values()))) + _bytes(opt._masters.values())
+        record.update(subject=type(net).__name__, training=self.training, precision=self.precision,
+                      optimizer=type(opt).__name__ if opt is not None else "", batch=self._batch(),
+                      accumulate=self.accumulate, recompute=bool(self.recomputed),
+                      parameters=sum(p.size for p in parameters), trainable=sum(p.size for p in trained), layers=layers)
+        return json.loads(_core.dry_facts(json.dumps(record), steady))
+
+    def _batch(self):
+        return self.batch or next((t.shape[0] for t in self.inputs[0] if t.ndim), 1)
+
+
+def _prefixes(name):
+    """"a.b.c" -> "a.b", "a", ""."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts) - 1, -1, -1)]
+
+
+def _tensors(value) -> list:
+    """The tensors in nested tuples, lists and dicts."""
+    if isinstance(value, _core.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+def _specs(given, net):
+    """(shape, dtype name) pairs of what the user gave."""
+    from ..framework.dtype import dtype_name
+    if given is None:
+        raise ValueError("facts: inputs must be given, a list of InputSpec or (shape, dtype).")
+    if isinstance(given, _core.Tensor) or hasattr(given, "shape") or (
+            isinstance(given, tuple) and given and isinstance(given[0], (list, tuple)) and isinstance(given[-1], str)):
+        given = [given]
+    found = []
+    for item in given:
+        shape, dtype = (item.shape, dtype_name(item.dtype)) if hasattr(item, "shape") else (
+            (item[0], dtype_name(item[1])) if isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (list, tuple))
+            else (item, "float32"))
+        if not isinstance(shape, (list, tuple)) or not all(n is None or isinstance(n, int) for n in shape):
+            raise TypeError(f"facts: an input is an InputSpec, a Tensor or (shape, dtype), got {item!r}.")
+        found.append(([-1 if n is None else n for n in shape], dtype))
+    return found

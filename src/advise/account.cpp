@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "advise/account.h"
+
+#include <algorithm>
+#include <map>
+
+namespace yuloh::advise {
+namespace {
+
+int32_t scope_of(const DryFlush& f, int32_t step) {
+  if (step < 0 || step >= static_cast<int32_t>(f.plan->steps.size())) return 0;
+  const int32_t origin = f.plan->steps[static_cast<size_t>(step)].origin;
+  return origin >= 0 && origin < static_cast<int32_t>(f.scopes.size()) ? f.scopes[static_cast<size_t>(origin)] : 0;
+}
+bool is_backward(int32_t scope) { return scope < 0; }
+int32_t plain(int32_t scope) { return scope < 0 ? -1 - scope : scope; }
+
+enum Class { kActivation, kGradient, kTemporary, kUpdate };
+Class class_of(const DryFlush& f, const ValueLife& v) {
+  const int32_t made = scope_of(f, v.made);
+  if (made == kScopeOptimizer) return kUpdate;
+  if (!is_backward(made)) return kActivation;
+  return scope_of(f, v.last_reader) == kScopeOptimizer || v.leaves ? kGradient : kTemporary;
+}
+
+struct Held {
+  double by[4] = {0, 0, 0, 0}, workspace = 0;
+  double sum() const { return by[0] + by[1] + by[2] + by[3] + workspace; }
+};
+
+// What a plan's arena holds when most of it is in use.
+Held fullest(const DryFlush& f) {
+  const size_t n = f.plan->steps.size();
+  std::vector<Held> change(n + 1);
+  for (const ValueLife& v : f.plan->lives) {
+    if (v.leaves) continue;
+    const Class c = class_of(f, v);
+    change[static_cast<size_t>(v.made)].by[c] += static_cast<double>(v.bytes);
+    change[static_cast<size_t>(v.last) + 1].by[c] -= static_cast<double>(v.bytes);
+  }
+  Held now, most;
+  for (size_t i = 0; i < n; ++i) {
+    for (int c = 0; c < 4; ++c) now.by[c] += change[i].by[c];
+    now.workspace = static_cast<double>(f.plan->steps[i].kernel->workspace_bytes());
+    if (now.sum() > most.sum()) most = now;
+  }
+  return most;
+}
+
+void add_memory(const DryRun& run, const MemoryStats& end, Facts* facts) {
+  MemoryFacts& m = facts->memory;
+  m.peak = Figure::exact(static_cast<double>(end.max_allocated));
+  m.reserved = Figure::exact(static_cast<double>(end.max_reserved));
+  const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
+  if (at != run.flushes.end()) {
+    const Held h = fullest(*at);
+    m.activations = h.by[kActivation], m.gradients += h.by[kGradient];
+    m.temporaries = h.by[kTemporary] + h.by[kUpdate], m.workspace = h.workspace;
+    for (const ValueLife& v : at->plan->lives)
+      if (v.leaves && facts->training && class_of(*at, v) == kActivation && plain(scope_of(*at, v.made)) >= kScopeFirstLayer)
+        m.activations += static_cast<double>(v.bytes);
+  }
+  const double named = m.weights + m.buffers + m.gradients + m.optimizer + m.activations + m.temporaries + m.workspace + m.inputs;
+  m.slack = m.peak.value - named;
+}
+
+void add_work(const DryRun& run, size_t from, Facts* facts) {
+  std::map<std::pair<std::string, std::string>, KindFacts> kinds;
+  for (size_t k = from; k < run.flushes.size(); ++k) {
+    const DryFlush& f = run.flushes[k];
+    for (size_t i = 0; i < f.plan->steps.size(); ++i) {
+      const Step& s = f.plan->steps[i];
+      const int32_t scope = scope_of(f, static_cast<int32_t>(i));
+      const KernelCost& cost = s.kernel->cost;
+      facts->flops += cost.flops, facts->moved += cost.bytes, ++facts->kernels;
+      const std::string kind = scope == kScopeOptimizer ? "optimizer" : std::string(s.kind);
+      KindFacts& t = kinds[{kind, std::string(dtype_name(s.dtype))}];
+      t.kind = kind, t.dtype = std::string(dtype_name(s.dtype));
+      ++t.calls, t.flops += cost.flops, t.moved += cost.bytes;
+      for (int32_t l = plain(scope) - kScopeFirstLayer; l >= 0 && l < static_cast<int32_t>(facts->layers.size());
+           l = facts->layers[static_cast<size_t>(l)].parent) {
+        LayerFacts& layer = facts->layers[static_cast<size_t>(l)];
+        (is_backward(scope) ? layer.flops_backward : layer.flops_forward) += cost.flops;
+        (is_backward(scope) ? layer.moved_backward : layer.moved_forward) += cost.bytes;
+      }
+    }
+    if (!facts->training) continue;
+    for (const ValueLife& v : f.plan->lives) {  // made by the forward pass, needed by the backward pass
+      const int32_t made = scope_of(f, v.made);
+      if (is_backward(made) || (!v.leaves && !is_backward(scope_of(f, v.last_reader)))) continue;
+      for (int32_t l = made - kScopeFirstLayer; l >= 0 && l < static_cast<int32_t>(facts->layers.size());
+           l = facts->layers[static_cast<size_t>(l)].parent)
+        facts->layers[static_cast<size_t>(l)].activation_bytes += static_cast<double>(v.bytes);
+    }
+  }
+  const double n = static_cast<double>(std::max<int64_t>(1, facts->accumulate));
+  for (LayerFacts& l : facts->layers) {
+    for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward, &l.activation_bytes}) *x /= n;
+  }
+  for (auto& [key, t] : kinds) facts->kinds.push_back(std::move(t));
+}
+}  // namespace
+
+Facts account(const DryRun& run, const MemoryStats& end, Subject subject) {
+  Facts f = std::move(subject.facts);
+  add_memory(run, end, &f);
+  add_work(run, std::min(subject.steady_from, run.flushes.size()), &f);
+  return f;
+}
+
+}  // namespace yuloh::advise

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dry runs as Python sees them: begin, mark what is recorded, end with the Facts as JSON. yuloh/advise drives them.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "advise/account.h"
+#include "py/py_tensor.h"
+
+namespace nb = nanobind;
+
+namespace yuloh::py {
+namespace {
+thread_local std::unique_ptr<DryRun> t_run;
+
+template <class F>
+void call(F f) {
+  nb::object r = nb::steal(guarded([&] { return f(), Py_NewRef(Py_None); }));
+  if (!r) throw nb::python_error();
+}
+DryRun& running() {
+  if (!t_run) fail(ErrorKind::kRuntime, "dry run: none is running in this thread.");
+  return *t_run;
+}
+}  // namespace
+
+void bind_dry_run(nb::module_& m) {
+  m.def("set_scope", [](int32_t scope) { return std::exchange(modes().pos.scope, scope); },
+        "The part of the model that is recorded from now on; returns what it was.");
+  m.def("dry_begin", [](int64_t pending_limit) { call([&] { t_run = std::make_unique<DryRun>(pending_limit); }); },
+        nb::arg("pending_limit") = 0);
+  m.def("dry_borrow", [](nb::handle t) { call([&] { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); }); });
+  m.def("dry_flushes", [] { return t_run ? t_run->flushes.size() : 0; });
+  m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
+  m.def("dry_end", [] { t_run.reset(); });
+  m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
+  m.def("dry_facts", [](const std::string& facts, size_t steady_from) {
+    std::string r;
+    call([&] {
+      advise::Subject s{advise::facts_from_json(nlohmann::json::parse(facts)), steady_from};
+      r = to_json(advise::account(running(), memory_stats(), std::move(s))).dump();
+    });
+    return r;
+  }, nb::arg("facts"), nb::arg("steady_from"));
+  m.def("dry_tensor", [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
+    return nb::steal(guarded([&] {
+      running();
+      TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};
+      if (!dtype_from_object(nb::str(dtype.c_str()).ptr(), &t.dtype)) type_error("dry_tensor: unknown dtype, got ", dtype, ".");
+      return wrap_value(make_data(t, allocate_buffer(t)));
+    }));
+  });
+  m.def("empty_layer_facts", [] {
+    advise::Facts f;
+    f.layers.emplace_back();
+    return to_json(f)["layers"][0].dump();
+  });
+  m.def("empty_facts", [] { return to_json(advise::Facts()).dump(); });
+}
+
+}  // namespace yuloh::py

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/dry_run.h"
+
+#include <limits>
+
+namespace yuloh {
+namespace {
+thread_local DryRun* t_current = nullptr;
+}  // namespace
+
+DryRun* DryRun::current() { return t_current; }
+
+DryRun::DryRun(int64_t pending_limit)
+    : limit_(pending_limit > 0 ? pending_limit : std::numeric_limits<int64_t>::max()), rng_(rng_state()) {
+  if (t_current) fail(ErrorKind::kRuntime, "dry run: one is running in this thread already.");
+  Context::current().flush();
+  memory_.emplace();
+  t_current = this;
+}
+
+DryRun::~DryRun() {
+  try {
+    Context::current().flush();
+  } catch (const Error&) {  // what failed stays with its tensors
+  }
+  for (Borrowed& b : borrowed_) {
+    b.tensor->cell()->set(b.value);
+    b.tensor->grad = b.grad, b.tensor->grad_is_zero = b.grad_is_zero;
+  }
+  set_rng_state(rng_);
+  t_current = nullptr;
+  memory_.reset();
+}
+
+void DryRun::borrow(const Ref<Tensor>& t) {
+  const Value v = t->cell()->value();
+  for (const Borrowed& b : borrowed_)
+    if (b.tensor->cell() == t->cell()) return;
+  const TensorType type = v.type();
+  Ints strides = row_major_strides(type.shape);
+  if (v.node->materialised(v.index)) {
+    const Ints& now = v.node->outputs[v.index].buffer->strides;
+    if (is_dense_in_order(type.shape, now)) strides = now;
+  }
+  borrowed_.push_back({t, t->grad, t->grad_is_zero, v});
+  t->cell()->set(make_data(type, allocate_buffer(type, strides)));
+  t->grad = nullptr, t->grad_is_zero = false;
+}
+
+void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order) {
+  DryFlush f{plan, {}, false, memory_stats().allocated};
+  f.scopes.reserve(order.size());
+  for (const Node* n : order) f.scopes.push_back(n->pos.scope);
+  most_ = memory_stats().max_allocated;
+  flushes.push_back(std::move(f));
+}
+
+void DryRun::end() {
+  const MemoryStats now = memory_stats();
+  if (now.max_allocated <= most_) return;
+  for (DryFlush& f : flushes) f.peak = false;
+  flushes.back().peak = true, at_peak = now;
+}
+
+}  // namespace yuloh

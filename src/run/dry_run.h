@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// DryRun: a real run without kernels. While one lives, this thread records, differentiates, compiles and allocates as
+// ever, but in dry memory (base/buffer.h), with a plan cache of its own, and no kernel runs: what is read is zero. It
+// keeps what was "run": Plans, in order, and where in the model each step comes from. advise/ reads needs off it.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "run/plan_cache.h"
+#include "run/tensor.h"
+
+namespace yuloh {
+
+struct DryFlush {
+  std::shared_ptr<const Plan> plan;
+  std::vector<int32_t> scopes;  // SourcePos::scope by origin
+  bool peak = false;            // the allocator's peak so far was reached while it ran
+  size_t held = 0;              // bytes in use before it
+};
+
+class DryRun {
+ public:
+  // Runs what is pending first. `pending_limit`: bytes pending before a plan is cut (Context::over_limit), 0: none.
+  explicit DryRun(int64_t pending_limit);
+  ~DryRun();  // "runs" what is pending, gives borrowed tensors their values back
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+  static DryRun* current();
+
+  // A tensor from outside takes part: it gets dry storage for its value and no gradient, both until the end.
+  void borrow(const Ref<Tensor>& t);
+  int64_t pending_limit() const { return limit_; }
+  void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order);
+  void end();
+
+  PlanCache cache;
+  std::vector<DryFlush> flushes;
+  MemoryStats at_peak{};  // read in the flush that made the peak
+
+ private:
+  struct Borrowed {
+    Ref<Tensor> tensor, grad;
+    bool grad_is_zero;
+    Value value;
+  };
+  int64_t limit_;
+  size_t most_ = 0;
+  RngState rng_;
+  std::optional<DryMemory> memory_;
+  std::vector<Borrowed> borrowed_;
+};
+
+}  // namespace yuloh
