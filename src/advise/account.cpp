@@ -6,11 +6,11 @@
 
 namespace yuloh::advise {
 namespace {
+// The dry run allocates as the real one does; what differs is when threads and loaders hold a buffer a little longer.
+constexpr double kPeakSpread = 0.02;
 
 int32_t scope_of(const DryFlush& f, int32_t step) {
-  if (step < 0 || step >= static_cast<int32_t>(f.plan->steps.size())) return 0;
-  const int32_t origin = f.plan->steps[static_cast<size_t>(step)].origin;
-  return origin >= 0 && origin < static_cast<int32_t>(f.scopes.size()) ? f.scopes[static_cast<size_t>(origin)] : 0;
+  return step < 0 || step >= static_cast<int32_t>(f.plan->steps.size()) ? 0 : f.scope_of(f.plan->steps[static_cast<size_t>(step)]);
 }
 bool is_backward(int32_t scope) { return scope < 0; }
 int32_t plain(int32_t scope) { return scope < 0 ? -1 - scope : scope; }
@@ -47,10 +47,13 @@ Held fullest(const DryFlush& f) {
   return most;
 }
 
-void add_memory(const DryRun& run, const MemoryStats& end, Facts* facts) {
+void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, Facts* facts) {
   MemoryFacts& m = facts->memory;
-  m.peak = Figure::exact(static_cast<double>(end.max_allocated));
-  m.reserved = Figure::exact(static_cast<double>(end.max_reserved));
+  m.peak = Figure::within(static_cast<double>(end.max_allocated), kPeakSpread, Origin::kComputed);
+  m.reserved = Figure::within(static_cast<double>(end.max_reserved), kPeakSpread, Origin::kComputed);
+  m.interpreter = rates.interpreter, m.scratch = rates.scratch;
+  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share;
+  m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread, Origin::kComputed);
   const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
   if (at != run.flushes.end()) {
     const Held h = fullest(*at);
@@ -64,10 +67,12 @@ void add_memory(const DryRun& run, const MemoryStats& end, Facts* facts) {
   m.slack = m.peak.value - named;
 }
 
-void add_work(const DryRun& run, size_t from, Facts* facts) {
+void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) {
+  double seconds = 0;
   std::map<std::pair<std::string, std::string>, KindFacts> kinds;
   for (size_t k = from; k < run.flushes.size(); ++k) {
     const DryFlush& f = run.flushes[k];
+    seconds += rates.per_node * static_cast<double>(f.scopes.size());
     for (size_t i = 0; i < f.plan->steps.size(); ++i) {
       const Step& s = f.plan->steps[i];
       const int32_t scope = scope_of(f, static_cast<int32_t>(i));
@@ -76,12 +81,14 @@ void add_work(const DryRun& run, size_t from, Facts* facts) {
       const std::string kind = scope == kScopeOptimizer ? "optimizer" : std::string(s.kind);
       KindFacts& t = kinds[{kind, std::string(dtype_name(s.dtype))}];
       t.kind = kind, t.dtype = std::string(dtype_name(s.dtype));
-      ++t.calls, t.flops += cost.flops, t.moved += cost.bytes;
+      const double time = rates.seconds(s, scope == kScopeOptimizer);
+      ++t.calls, t.flops += cost.flops, t.moved += cost.bytes, t.seconds += time, t.origin = rates.origin, seconds += time;
       for (int32_t l = plain(scope) - kScopeFirstLayer; l >= 0 && l < static_cast<int32_t>(facts->layers.size());
            l = facts->layers[static_cast<size_t>(l)].parent) {
         LayerFacts& layer = facts->layers[static_cast<size_t>(l)];
         (is_backward(scope) ? layer.flops_backward : layer.flops_forward) += cost.flops;
         (is_backward(scope) ? layer.moved_backward : layer.moved_forward) += cost.bytes;
+        (is_backward(scope) ? layer.seconds_backward : layer.seconds_forward) += time;
       }
     }
     if (!facts->training) continue;
@@ -95,16 +102,18 @@ void add_work(const DryRun& run, size_t from, Facts* facts) {
   }
   const double n = static_cast<double>(std::max<int64_t>(1, facts->accumulate));
   for (LayerFacts& l : facts->layers) {
-    for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward, &l.activation_bytes}) *x /= n;
+    for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward, &l.activation_bytes,
+                      &l.seconds_forward, &l.seconds_backward}) *x /= n;
   }
+  facts->seconds = Figure::within(seconds, rates.spread, rates.origin), facts->device = rates.device;
   for (auto& [key, t] : kinds) facts->kinds.push_back(std::move(t));
 }
 }  // namespace
 
-Facts account(const DryRun& run, const MemoryStats& end, Subject subject) {
+Facts account(const DryRun& run, const MemoryStats& end, const Rates& rates, Subject subject) {
   Facts f = std::move(subject.facts);
-  add_memory(run, end, &f);
-  add_work(run, std::min(subject.steady_from, run.flushes.size()), &f);
+  add_memory(run, end, rates, &f);
+  add_work(run, std::min(subject.steady_from, run.flushes.size()), rates, &f);
   return f;
 }
 

@@ -3,6 +3,7 @@
 // both spread over the layers. What only the caller knows (names of layers, which tensors are parameters) is a Subject.
 #pragma once
 #include "advise/facts.h"
+#include "advise/rates.h"
 #include "run/dry_run.h"
 
 namespace yuloh::advise {
@@ -13,6 +14,6 @@ struct Subject {
   Facts facts;             // filled in so far: subject, precision, parameters, layers with their names, bytes of tensors
   size_t steady_from = 0;  // flushes before it are the first steps
 };
-Facts account(const DryRun& run, const MemoryStats& end, Subject subject);
+Facts account(const DryRun& run, const MemoryStats& end, const Rates& rates, Subject subject);
 
 }  // namespace yuloh::advise

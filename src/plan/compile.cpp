@@ -353,6 +353,7 @@ void PlanBuilder::emit_node(Unit& u) {
   s.origin = n.pos.instr;
   s.what = n.op->name;
   s.kind = kernel_kind(*n.op);
+  if (s.kind == "conv" && Call(n).integer("groups") > 1) s.kind = "depthwise";
   s.checks = n.op->checks;
   if (n.inputs.empty() && !n.op->random && n.op->host && n.outputs.size() == 1 && numel(n.outputs[0].type.shape) <= 4096 &&
       !values_[id({&n, 0})].is_output) return emit_constant(n);

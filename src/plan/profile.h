@@ -20,6 +20,7 @@ struct StepRecord {
   std::string what, how, refused, where;  // ops, kernel, candidates that stood before it and why not, "file:line"
   DType dtype;
   double flops, bytes;
+  std::string_view kind;  // Step::kind
 };
 struct HeldRecord {  // a storage of a plan: a result, or what lies in the arena when most of it is in use
   std::string what, where;

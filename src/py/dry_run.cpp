@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include "advise/account.h"
+#include "cpu/parallel.h"
+#include "plan/profile.h"
 #include "py/py_tensor.h"
 
 namespace nb = nanobind;
@@ -21,6 +23,16 @@ DryRun& running() {
   if (!t_run) fail(ErrorKind::kRuntime, "dry run: none is running in this thread.");
   return *t_run;
 }
+nlohmann::json parsed(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& e) {
+    value_error("device file: not JSON (", e.what(), "). Hint: run yuloh calibrate.");
+  }
+}
+advise::Rates rates_of(const std::string& device) {
+  return device.empty() ? advise::Rates::assumed(num_threads()) : advise::Rates::from_json(parsed(device));
+}
 }  // namespace
 
 void bind_dry_run(nb::module_& m) {
@@ -33,14 +45,42 @@ void bind_dry_run(nb::module_& m) {
   m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
   m.def("dry_end", [] { t_run.reset(); });
   m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
-  m.def("dry_facts", [](const std::string& facts, size_t steady_from) {
+  // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from `steady_from`.
+  m.def("dry_facts", [](const std::string& facts, size_t steady_from, const std::string& device) {
     std::string r;
     call([&] {
-      advise::Subject s{advise::facts_from_json(nlohmann::json::parse(facts)), steady_from};
-      r = to_json(advise::account(running(), memory_stats(), std::move(s))).dump();
+      advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
+      r = to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
     });
     return r;
-  }, nb::arg("facts"), nb::arg("steady_from"));
+  }, nb::arg("facts"), nb::arg("steady_from"), nb::arg("device"));
+  // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, estimated seconds).
+  m.def("dry_kernels", [](size_t from, const std::string& device) {
+    nb::list l;
+    call([&] {
+      const advise::Rates rates = rates_of(device);
+      for (size_t k = from; k < running().flushes.size(); ++k)
+        for (const Step& s : running().flushes[k].plan->steps) {
+          const int32_t scope = running().flushes[k].scope_of(s);
+          const bool update = scope == advise::kScopeOptimizer;
+          l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(s.kind), std::string(dtype_name(s.dtype)),
+                                  rates.roof(s), s.kernel->cost.flops, s.kernel->cost.bytes, rates.seconds(s, update)));
+        }
+    });
+    return l;
+  }, nb::arg("steady_from"), nb::arg("device"));
+  // What start_profile recorded, per kernel run: (name, dtype, seconds, FLOP, bytes moved). Updates are told by their names.
+  m.def("profile_costs", [] {
+    const profile::Data data = profile::snapshot();
+    nb::list l;
+    for (const profile::KernelEvent& k : data.kernels) {
+      const profile::StepRecord& s = data.plans[k.plan].steps[k.step];
+      const bool update = s.what.find("adam_step") != s.what.npos;
+      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(dtype_name(s.dtype)),
+                              static_cast<double>(k.end - k.begin) * 1e-9, s.flops, s.bytes));
+    }
+    return l;
+  });
   m.def("dry_tensor", [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
     return nb::steal(guarded([&] {
       running();

@@ -17,6 +17,9 @@ struct DryFlush {
   std::vector<int32_t> scopes;  // SourcePos::scope by origin
   bool peak = false;            // the allocator's peak so far was reached while it ran
   size_t held = 0;              // bytes in use before it
+  int32_t scope_of(const Step& s) const {
+    return s.origin >= 0 && s.origin < static_cast<int32_t>(scopes.size()) ? scopes[static_cast<size_t>(s.origin)] : 0;
+  }
 };
 
 class DryRun {

@@ -249,6 +249,8 @@ class _Run:
         memory = record["memory"]
         memory["weights"], memory["buffers"] = _bytes(parameters), _bytes(net.buffers())
         memory["inputs"] = _bytes(_tensors([self.inputs, self.labels]))
+        if self.accumulate > 1 and self.training:  # held from one micro-batch to the next
+            memory["gradients"] = _bytes(trained)
         memory["gradients_all"] = _bytes(trained) if self.training else 0.0
         if opt is not None:
             memory["optimizer"] = _bytes(_tensors(list(opt._states.values()))) + _bytes(opt._masters.values())
@@ -256,7 +258,8 @@ class _Run:
                       optimizer=type(opt).__name__ if opt is not None else "", batch=self._batch(),
                       accumulate=self.accumulate, recompute=bool(self.recomputed),
                       parameters=sum(p.size for p in parameters), trainable=sum(p.size for p in trained), layers=layers)
-        return json.loads(_core.dry_facts(json.dumps(record), steady))
+        from . import device_file
+        return json.loads(_core.dry_facts(json.dumps(record), steady, device_file.text(device)))
 
     def _batch(self):
         return self.batch or next((t.shape[0] for t in self.inputs[0] if t.ndim), 1)

@@ -25,6 +25,7 @@ COMMANDS = (
     "diff",
     "pack",
     "advise",
+    "calibrate",
     "doctor",
 )
 

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicted against measured: the allocator's peak, the process's peak and the step time of 12 models on this machine.
+
+    python bench/estimates.py                       the whole table (some minutes), JSON into estimates.json
+    python bench/estimates.py --models resnet50 gpt --batches 16
+    python bench/estimates.py --times               step times as well (wants a quiet machine)
+    python bench/estimates.py --write docs/estimates.md --json estimates.json   the page from earlier results
+
+Every measured row is a fresh process that runs an ordinary training loop (`--measure`); the predictions are made by
+`yuloh.advise.facts` in another process. They share the model's code and nothing else.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import yuloh as paddle
+from yuloh import nn
+from yuloh.nn import functional as F
+
+IMAGE = 64
+BATCHES = (4, 16, 32)
+STEPS = 4
+
+
+class UNet(nn.Layer):
+    """Four scales, two 3x3 convolutions each, 16 classes per pixel."""
+
+    def __init__(self, width=16, classes=16):
+        super().__init__()
+        sizes = [3, width, 2 * width, 4 * width, 8 * width]
+        self.down = nn.LayerList([self.pair(a, b) for a, b in zip(sizes, sizes[1:])])
+        self.up = nn.LayerList([nn.Conv2DTranspose(b, a, 2, stride=2) for a, b in zip(sizes[1:], sizes[2:])])
+        self.join = nn.LayerList([self.pair(2 * a, a) for a in sizes[1:-1]])
+        self.head = nn.Conv2D(width, classes, 1)
+
+    @staticmethod
+    def pair(a, b):
+        return nn.Sequential(nn.Conv2D(a, b, 3, padding=1), nn.BatchNorm2D(b), nn.ReLU(),
+                             nn.Conv2D(b, b, 3, padding=1), nn.BatchNorm2D(b), nn.ReLU())
+
+    def forward(self, x):
+        kept = []
+        for n, layer in enumerate(self.down):
+            x = layer(x if n == 0 else F.max_pool2d(x, 2))
+            kept.append(x)
+        for n in reversed(range(len(self.up))):
+            x = self.join[n](paddle.concat([kept[n], self.up[n](x)], axis=1))
+        return self.head(x)
+
+
+class Block(nn.Layer):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.norm1, self.norm2 = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down, self.drop = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(0.1)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape([batch, length, 3, self.heads, width // self.heads]).unbind(2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.drop(self.out(y.reshape([batch, length, width])))
+        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))
+
+
+class GPT(nn.Layer):
+    def __init__(self, layers=4, width=192, heads=6, vocabulary=4096, length=128):
+        super().__init__()
+        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.LayerList([Block(width, heads) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.position(paddle.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class ViT(nn.Layer):
+    def __init__(self, width=192, depth=4, patch=8, classes=100):
+        super().__init__()
+        self.patch = nn.Conv2D(3, width, patch, stride=patch)
+        self.layers = nn.LayerList([nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0) for _ in range(depth)])
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose([0, 2, 1])
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.mean(axis=1))
+
+
+class Recurrent(nn.Layer):
+    def __init__(self, vocabulary=2000, width=256, classes=20):
+        super().__init__()
+        self.embed, self.lstm = nn.Embedding(vocabulary, width), nn.LSTM(width, width, num_layers=2)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, tokens):
+        return self.head(self.lstm(self.embed(tokens))[0][:, -1])
+
+
+def pixels(out, label):
+    return F.cross_entropy(out.transpose([0, 2, 3, 1]).reshape([-1, out.shape[1]]), label.reshape([-1]))
+
+
+def zoo(name, **settings):
+    return lambda: getattr(paddle.vision.models, name)(num_classes=100, **settings)
+
+
+def classes(batch):
+    return ([batch], "int64")
+
+
+def image(size=IMAGE):
+    return lambda batch: ([batch, 3, size, size], "float32")
+
+
+def tokens(batch):
+    return ([batch, 128], "int64")
+
+
+# name: (makes the model, input, labels, loss, sublayers that recompute suits)
+MODELS = {
+    "lenet": (lambda: paddle.vision.models.LeNet(), lambda b: ([b, 1, 28, 28], "float32"), classes, None, False),
+    "alexnet": (zoo("alexnet"), image(128), classes, None, False),
+    "resnet18": (zoo("resnet18"), image(), classes, None, ["layer1", "layer2", "layer3", "layer4"]),
+    "resnet50": (zoo("resnet50"), image(), classes, None, ["layer1", "layer2", "layer3", "layer4"]),
+    "mobilenet_v2": (zoo("mobilenet_v2"), image(), classes, None, True),
+    "mobilenet_v3": (zoo("mobilenet_v3_small"), image(), classes, None, True),
+    "squeezenet": (zoo("squeezenet1_1"), image(128), classes, None, False),
+    "shufflenet": (zoo("shufflenet_v2_x1_0"), image(), classes, None, False),
+    "densenet": (zoo("densenet121"), image(), classes, None, False),
+    "unet": (UNet, image(), lambda b: ([b, IMAGE, IMAGE], "int64"), pixels, ["down.0", "down.1", "join.0", "join.1"]),
+    "gpt": (GPT, tokens, tokens, None, True),
+    "vit": (ViT, image(), classes, None, True),
+    "lstm": (Recurrent, tokens, classes, None, False),
+}
+
+
+def loss_of(name):
+    own = MODELS[name][3]
+    return own or (lambda out, y: F.cross_entropy(out.reshape([-1, out.shape[-1]]), y.reshape([-1])))
+
+
+# ---- measured ------------------------------------------------------------------------------------------------
+def made(spec):
+    shape, dtype = spec
+    rng = np.random.default_rng(0)
+    return paddle.to_tensor(rng.standard_normal(shape).astype(dtype) if dtype == "float32" else rng.integers(0, 10, shape))
+
+
+def measure(case):
+    """A plain loop, as users write it; prints one JSON line."""
+    name, batch, half = case["model"], case["batch"], case["precision"] != "float32"
+    make, inputs, labels, _, blocks = MODELS[name]
+    net = make()
+    if case["recompute"]:
+        wrap(net, blocks)
+    x, y, loss_fn = made(inputs(batch)), made(labels(batch)), loss_of(name)
+    times = []
+    if case["training"]:
+        opt = paddle.optimizer.Adam(parameters=net.parameters())
+        for _ in range(STEPS + case["times"]):
+            begin = time.perf_counter()
+            with paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
+                loss = loss_fn(net(x), y)
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            loss.numpy()
+            times.append(time.perf_counter() - begin)
+    else:
+        net.eval()
+        with paddle.no_grad(), paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
+            for _ in range(STEPS + case["times"]):
+                begin = time.perf_counter()
+                net(x).numpy()
+                times.append(time.perf_counter() - begin)
+    with open("/proc/self/status", encoding="ascii") as f:
+        high = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+    print(json.dumps({"allocator": paddle.device.max_memory_allocated(), "reserved": paddle.device.max_memory_reserved(),
+                      "process": high, "seconds": statistics.median(times[STEPS - 1:])}))
+
+
+def wrap(net, blocks):
+    """Calls to these sublayers are recomputed."""
+    named = dict(net.named_sublayers())
+    if blocks is True:
+        lists = [m for m in named.values() if isinstance(m, (nn.LayerList, nn.Sequential))]
+        layers = list(max(lists, key=len).children())
+    else:
+        layers = [named[b] for b in blocks]
+    for layer in layers:
+        layer.forward = (lambda f: lambda *a: paddle.distributed.fleet.utils.recompute(f, *a))(layer.forward)
+
+
+def measured(case):
+    command = [sys.executable, __file__, "--measure", json.dumps(case)]
+    if case["times"]:
+        command = ["flock", os.environ["YULOH_QUIET"], "chrt", "-f", "10", *command] if "YULOH_QUIET" in os.environ else command
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{case}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# ---- predicted -----------------------------------------------------------------------------------------------
+def predicted(case):
+    name, batch = case["model"], case["batch"]
+    make, inputs, labels, _, blocks = MODELS[name]
+    begin = time.perf_counter()
+    f = paddle.advise.facts(
+        make, [inputs(batch)], labels=[labels(batch)], loss=loss_of(name), training=case["training"],
+        precision="float32" if case["precision"] == "float32" else "amp-bfloat16", recompute=blocks if case["recompute"] else False)
+    m = f["memory"]
+    return {"allocator": m["peak"], "reserved": m["reserved"], "process": m["process"], "seconds": f["seconds"],
+            "code": m["code"], "took": time.perf_counter() - begin}
+
+
+def cases(args):
+    for name in args.models:
+        for batch in args.batches:
+            for precision in ("float32", "bfloat16"):
+                for training in (True, False):
+                    for recompute in (False, True):
+                        if recompute and not (training and MODELS[name][4]):
+                            continue
+                        yield {"model": name, "batch": batch, "precision": precision, "training": training,
+                               "recompute": recompute, "times": args.times}
+
+
+def share(row, key):
+    return row["predicted"][key]["value"] / row["measured"][key] - 1
+
+
+def inside(row, key):
+    p = row["predicted"][key]
+    return p["low"] <= row["measured"][key] <= p["high"]
+
+
+def summary(rows, keys=("allocator", "process")):
+    lines = []
+    for key in keys:
+        off = [abs(share(r, key)) for r in rows]
+        width = max((r["predicted"][key]["high"] - r["predicted"][key]["low"]) / r["predicted"][key]["value"] / 2 for r in rows)
+        lines.append(f"{key}: largest difference {100 * max(off):.1f} %, median {100 * statistics.median(off):.2f} %; interval "
+                     f"+-{100 * width:.1f} %, covers {100 * sum(inside(r, key) for r in rows) / len(rows):.1f} % of {len(rows)} rows")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--batches", nargs="+", type=int, default=BATCHES)
+    parser.add_argument("--times", type=int, nargs="?", const=6, default=0, help="timed steps more (0: no times)")
+    parser.add_argument("--json", default="estimates.json")
+    parser.add_argument("--predict-only", action="store_true", help="new predictions beside the measured figures of --json")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        return measure(json.loads(args.measure))
+    rows = json.load(open(args.json, encoding="utf-8")) if args.predict_only else []
+    if args.predict_only:
+        for row in rows:
+            row["predicted"] = predicted(row["case"])
+    else:
+        for case in cases(args):
+            row = {"case": case, "predicted": predicted(case), "measured": measured(case)}
+            rows.append(row)
+            print(case["model"], case["batch"], case["precision"], "train" if case["training"] else "infer", "again" * case["recompute"],
+                  *(f"{k} {row['measured'][k] / 1e6:.1f} {100 * share(row, k):+.1f}%" for k in ("allocator", "process")),
+                  f"ms {1e3 * row['measured']['seconds']:.1f} {100 * share(row, 'seconds'):+.0f}%" if args.times else "", flush=True)
+    json.dump(rows, open(args.json, "w", encoding="utf-8"), indent=0)
+    print("\n".join(summary(rows)))
+    if args.times:
+        off = [abs(share(r, "seconds")) for r in rows]
+        print(f"step time: median difference {100 * statistics.median(off):.1f} %, largest {100 * max(off):.0f} %")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`yuloh calibrate`: measures this machine, so that estimates rest on it instead of on a data sheet.
+
+Peaks of arithmetic (fp32, bf16, int8) and memory (read, write, copy; one thread and all), then what share of
+them kernels reach, by kind, dtype and size, in small networks that train here. The result is a JSON file per host that
+`yuloh advise` and yuloh.advise.facts use when it is there. Half a minute on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+EXAMPLES = """examples:
+  yuloh calibrate                  measure, write the file, print a table
+  yuloh calibrate --quick          fewer sizes, a third of the time
+  yuloh calibrate --show           the table of the file that is there
+  yuloh calibrate --out my.json    elsewhere; facts(device="my.json") reads it
+"""
+
+
+def add(commands) -> None:
+    p = commands.add_parser("calibrate", help="measure this machine for estimates of time and memory", description=__doc__,
+                            epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--out", metavar="FILE", help="where to write (default: ~/.cache/yuloh/device-HOST.json)")
+    p.add_argument("--quick", action="store_true", help="fewer sizes")
+    p.add_argument("--show", action="store_true", help="print what is there, measure nothing")
+    p.set_defaults(carry_out=carry_out)
+
+
+def carry_out(args) -> int:
+    import json
+
+    from ..advise import device_file
+    from ..advise.calibrate import calibrate
+
+    if args.show:
+        text = device_file.text(args.out)
+        if not text:
+            raise ValueError(f"calibrate: no device file at {device_file.default_path()}. Hint: run yuloh calibrate.")
+        print(table(json.loads(text)))
+        return 0
+    path, record = calibrate(args.out, args.quick, lambda line: print(f"  {line}", file=sys.stderr))
+    print(table(record))
+    print(f"\nWritten: {path}")
+    return 0
+
+
+def table(record: dict) -> str:
+    """The device file as text."""
+    try:
+        lines = [f"{record['name']}, measured {record['date']}", ""]
+        for name, rate in record["peaks"].items():
+            lines.append(f"  {name:<6} {rate / 1e9:>10,.1f} {'GB/s' if name in ('read', 'copy') else 'GOP/s' if name == 'int8' else 'GFLOP/s'}")
+        for row in record["memory"]:
+            lines.append(f"  memory, {row['threads']} thread{'s' if row['threads'] > 1 else ''}: read {row['read'] / 1e9:.1f}, "
+                         f"write {row['write'] / 1e9:.1f}, copy {row['copy'] / 1e9:.1f} GB/s")
+        lines += ["", f"  {'kernels':<36}{'dtype':<10}{'share of roofline, small to large':<36}samples"]
+        groups: dict = {}
+        for row in record["efficiencies"]:
+            groups.setdefault((row["name"], row["dtype"]), []).append(row)
+        for (name, dtype), rows in groups.items():
+            picked = rows if len(rows) <= 5 else [rows[i * (len(rows) - 1) // 4] for i in range(5)]
+            shares = "  ".join(f"{100 * r['efficiency']:.0f}%" for r in picked)
+            lines.append(f"  {name:<36}{dtype:<10}{shares:<36}{sum(r['samples'] for r in rows)}")
+        process = record["process"]
+        lines += ["", f"  a process before its model: {process['interpreter'] / 1e6:.0f} MB; a recorded node: "
+                      f"{1e6 * record['per_node']:.1f} us"]
+        return "\n".join(lines)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"calibrate: not a device file ({error}). Hint: run yuloh calibrate.") from None

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs: the allocator's figures are those of the real run to the byte, nothing else in the process changes."""
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import yuloh as paddle
+from yuloh import nn
+from yuloh.advise import dry_run, facts
+from yuloh.nn import functional as F
+
+
+class Net(nn.Layer):
+    def __init__(self, width=64, depth=3, classes=10):
+        super().__init__()
+        self.stem = nn.Conv2D(3, width, 3, padding=1)
+        self.blocks = nn.LayerList([nn.Sequential(nn.Conv2D(width, width, 3, padding=1), nn.BatchNorm2D(width), nn.ReLU())
+                                    for _ in range(depth)])
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(axis=[2, 3]))
+
+
+REAL = """
+import json, numpy as np, yuloh as paddle, sys
+sys.path.insert(0, {folder!r})
+from test_dry_run import Net, train
+train({batch}, {half}, {again}, {accumulate})
+print(json.dumps([paddle.device.max_memory_allocated(), paddle.device.max_memory_reserved()]))
+"""
+
+
+def train(batch, half, again, accumulate):
+    from yuloh.distributed.fleet.utils import recompute
+    net = Net()
+    if again:
+        for block in net.blocks:
+            block.forward = (lambda f: lambda x: recompute(f, x))(block.forward)
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    data = [(paddle.to_tensor(np.ones([batch, 3, 16, 16], "float32")), paddle.to_tensor(np.zeros([batch], "int64")))
+            for _ in range(accumulate)]
+    for _ in range(3):
+        for x, y in data:
+            with paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
+                loss = F.cross_entropy(net(x), y)
+            (loss / accumulate if accumulate > 1 else loss).backward()
+        opt.step()
+        opt.clear_grad()
+        loss.numpy()
+
+
+@pytest.mark.parametrize("batch, half, again, accumulate", [(4, False, False, 1), (16, True, False, 1), (8, False, True, 1),
+                                                            (8, False, False, 3)])
+def test_peak_is_that_of_a_fresh_process(batch, half, again, accumulate):
+    code = REAL.format(folder=__file__.rsplit("/", 1)[0], batch=batch, half=half, again=again, accumulate=accumulate)
+    real = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    got = facts(Net, [([None, 3, 16, 16], "float32")], batch=batch, precision="amp-bfloat16" if half else "float32",
+                recompute=again, accumulate=accumulate)["memory"]
+    assert got["peak"]["value"] == pytest.approx(real[0], rel=0.01)
+    assert got["reserved"]["value"] == pytest.approx(real[1], rel=0.01)
+    assert got["peak"]["low"] <= real[0] <= got["peak"]["high"]
+
+
+def test_items_add_up():
+    f = facts(Net, [([None, 3, 16, 16], "float32")], batch=8)
+    m = f["memory"]
+    items = ("weights", "buffers", "gradients", "optimizer", "activations", "temporaries", "workspace", "inputs", "slack")
+    assert sum(m[k] for k in items) == pytest.approx(m["peak"]["value"])
+    assert abs(m["slack"]) < 0.15 * m["peak"]["value"]
+    assert m["weights"] == 4 * f["parameters"] and m["optimizer"] >= 2 * 4 * f["trainable"]
+
+
+def test_layers_flops_and_kinds():
+    f = facts(Net, [([None, 3, 16, 16], "float32")], batch=8)
+    whole, names = f["layers"][0], [layer["name"] for layer in f["layers"]]
+    assert names[:3] == ["", "stem", "blocks"] and "blocks.1.0" in names
+    block = f["layers"][names.index("blocks.1.0")]
+    product = 2 * 8 * 16 * 16 * 64 * 64 * 9
+    inside = 14 * 14 + 4 * 14 * 2 / 3 + 4 * 4 / 9  # of 16 x 16 positions, those whose taps are not padding
+    assert product * inside / 256 * 0.95 <= block["flops_forward"] <= product * 1.02
+    assert block["flops_backward"] >= 1.9 * block["flops_forward"]
+    assert block["output_bytes"] == block["input_bytes"] == 4 * 8 * 64 * 16 * 16
+    assert whole["parameters"] == f["parameters"] and block["parameters"] == 64 * 64 * 9 + 64
+    assert whole["activation_bytes"] >= sum(layer["activation_bytes"] for layer in f["layers"] if layer["parent"] == 0)
+    kinds = {k["kind"] for k in f["kinds"]}
+    assert {"conv", "optimizer", "reduction"} <= kinds
+    assert sum(k["flops"] for k in f["kinds"]) == pytest.approx(f["flops"])
+    assert sum(k["seconds"] for k in f["kinds"]) <= f["seconds"]["value"]
+
+
+def test_a_layer_that_is_there_stays_what_it_is():
+    paddle.seed(5)
+    net = Net()
+    before = [p.numpy() for p in net.parameters()]
+    net.head.weight.grad = None
+    state = paddle.get_rng_state()[0]
+    opt = paddle.optimizer.Adam(parameters=net.parameters())
+    net.eval()
+    f = facts(net, [([None, 3, 16, 16], "float32")], batch=4, optimizer=opt, recompute=True)
+    assert f["training"] and f["optimizer"] == "Adam" and not net.training
+    for old, p in zip(before, net.parameters()):
+        np.testing.assert_array_equal(old, p.numpy())
+        assert p.grad is None
+    assert paddle.get_rng_state()[0] == state and not opt._states
+    held = paddle.device.memory_allocated()
+    facts(net, [([None, 3, 16, 16], "float32")], batch=4)
+    assert paddle.device.memory_allocated() == held
+    net(paddle.ones([1, 3, 16, 16])).numpy()
+
+
+def test_a_model_far_larger_than_the_machine():
+    def huge():
+        return nn.Sequential(*[nn.Linear(65536, 65536) for _ in range(4)])
+    f = facts(huge, [([None, 65536], "float32")], batch=2, pending_limit=0)
+    assert f["memory"]["peak"]["value"] > 12 * f["parameters"] > 2e11
+    assert f["memory"]["weights"] == 4 * f["parameters"]
+
+
+def test_precision_recompute_and_inference_change_what_they_should():
+    def ask(**settings):
+        return facts(Net, [([None, 3, 16, 16], "float32")], batch=32, **settings)
+    plain, again, half, infer = ask(), ask(recompute=True), ask(precision="bfloat16"), ask(training=False)
+    assert again["memory"]["peak"]["value"] < plain["memory"]["peak"]["value"] and again["flops"] > 1.2 * plain["flops"]
+    assert half["memory"]["weights"] == pytest.approx(plain["memory"]["weights"] / 2, rel=0.1)
+    assert infer["memory"]["optimizer"] == 0 and infer["memory"]["peak"]["value"] < plain["memory"]["peak"]["value"] / 2
+    assert infer["flops"] < 0.4 * plain["flops"] and infer["memory"]["gradients_all"] == 0
+
+
+def test_reads_give_zeros_and_nothing_escapes():
+    with dry_run():
+        a = paddle.rand([4]) + 1
+        assert a.numpy().tolist() == [0, 0, 0, 0]
+        with pytest.raises(RuntimeError, match="one is running"):
+            _ = paddle._core.dry_begin()
+        before = paddle.device.memory_allocated()
+        paddle.ones([1 << 20]).numpy()
+        assert paddle.device.max_memory_allocated() >= before + (4 << 20)
+    with pytest.raises(RuntimeError, match="dry run"):
+        (a + 1).numpy()
+
+
+def test_what_was_pending_before_is_computed_before():
+    x = paddle.ones([3]) * 2
+    with dry_run():
+        paddle.ones([3]).numpy()
+    assert x.numpy().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("settings, match", [
+    ({"precision": "int3"}, "precision"), ({"batch": 0}, "batch"), ({"batch": True}, "batch"), ({"accumulate": -1}, "accumulate"),
+    ({"optimizer": "Adamm"}, "optimizer"), ({"recompute": ["nowhere"]}, "nowhere"), ({"device": "/nowhere.json"}, "device file")])
+def test_settings_that_make_no_sense(settings, match):
+    with pytest.raises(ValueError, match=match):
+        facts(Net, [([None, 3, 16, 16], "float32")], **settings)
+    assert not paddle._core.in_dry_run()
+
+
+@pytest.mark.parametrize("model, inputs, error", [
+    (3, [([1], "float32")], TypeError), (lambda: 3, [([1], "float32")], TypeError), (Net, None, ValueError),
+    (Net, [([None, 5, 16, 16], "float32")], ValueError), (Net, [([None, -1, 16, 16], "float32")], ValueError),
+    (Net, ["x"], (TypeError, ValueError)), (Net, [([1 << 62, 3, 16, 16], "float32")], Exception)])
+def test_models_and_inputs_that_make_no_sense(model, inputs, error):
+    with pytest.raises(error):
+        facts(model, inputs)
+    assert not paddle._core.in_dry_run()
+    paddle.ones([1]).numpy()
+
+
+def device_file(**changes):
+    record = {"version": 1, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "per_node": 0.0,
+              "per_kernel": 1e-6, "spread": 0.2, "process": {"interpreter": 5e7, "scratch": 1e6, "code_share": 1.0, "spread": 0.1},
+              "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "efficiency": 0.5} for at in (5, 15)]}
+    record.update(changes)
+    return record
+
+
+def test_seconds_follow_the_device_file(tmp_path):
+    path = tmp_path / "device.json"
+
+    def seconds(**changes):
+        path.write_text(json.dumps(device_file(**changes)))
+        f = facts(Net, [([None, 3, 16, 16], "float32")], batch=8, training=False, device=path)
+        assert f["seconds"]["origin"] == "measured" and f["device"] == "a machine"
+        return {k["kind"]: k["seconds"] for k in f["kinds"]}
+
+    slow = [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "efficiency": 0.25} for at in (5, 15)]
+    assert seconds(efficiencies=slow)["conv"] == pytest.approx(2 * seconds()["conv"])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}',
+                                  json.dumps(device_file(peaks={"fp32": -1, "copy": 1}))])
+def test_device_files_that_are_none(tmp_path, text):
+    path = tmp_path / "device.json"
+    path.write_text(text)
+    if text:
+        with pytest.raises(ValueError, match="device file|facts"):
+            facts(Net, [([None, 3, 16, 16], "float32")], device=path)
