@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight files in Python: the bytes of a file (mapped, or an object's own) and tensors in them without a copy;
-// safetensors both ways. python/yuloh/framework (io.py, torch_files.py) is written with these.
+// Weight files in Python: the bytes of a file (mapped, or an object's own) and tensors in them without a
+// copy; safetensors both ways. python/yuloh/framework (io.py, torch_files.py) is written with these.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -48,7 +48,8 @@ void open_bytes(FileBytes* self, nb::handle source, const std::string& name) {
       return;
     }
     made->bytes = make_ref<Storage>();
-    made->bytes->data = PyBytes_AS_STRING(source.ptr()), made->bytes->bytes = static_cast<size_t>(PyBytes_GET_SIZE(source.ptr()));
+    made->bytes->data = PyBytes_AS_STRING(source.ptr()),
+    made->bytes->bytes = static_cast<size_t>(PyBytes_GET_SIZE(source.ptr()));
     PyObject* held = Py_NewRef(source.ptr());
     made->bytes->free = [held] {
       const PyGILState_STATE g = PyGILState_Ensure();
@@ -72,7 +73,8 @@ nb::object float8_to_float32(nb::handle h) {
     if (t.type.dtype != DType::kFloat8E4M3 && t.type.dtype != DType::kFloat8E5M2)
       type_error("float8_to_float32: expected a float8 tensor, got ", t.type.dtype, ".");
     const int type = t.type.dtype == DType::kFloat8E4M3 ? kOnnxFloat8E4M3 : kOnnxFloat8E5M2;
-    const Ref<Buffer> from = is_row_major(t.type.shape, t.buffer->strides) ? t.buffer : row_major_copy(t.type, *t.buffer);
+    const Ref<Buffer> from =
+        is_row_major(t.type.shape, t.buffer->strides) ? t.buffer : row_major_copy(t.type, *t.buffer);
     const TensorType wide{DType::kFloat32, t.type.shape};
     Ref<Buffer> to = allocate_buffer(wide);
     const auto* p = static_cast<const unsigned char*>(from->data());
@@ -84,43 +86,62 @@ nb::object float8_to_float32(nb::handle h) {
 }  // namespace
 
 void bind_weight_files(nb::module_& m) {
-  nb::class_<FileBytes>(m, "FileBytes", "The bytes of a file, mapped: FileBytes(path or bytes, name for messages).")
+  nb::class_<FileBytes>(m, "FileBytes",
+                        "The bytes of a file, mapped: FileBytes(path or bytes, name for messages).")
       .def("__init__", &open_bytes, nb::arg("source"), nb::arg("name"))
       .def("__len__", [](const FileBytes& f) { return f.bytes->bytes; })
-      .def("read", [](const FileBytes& f, size_t offset, size_t n) {
-        return guard([&]() -> PyObject* {
-          if (offset > f.bytes->bytes || n > f.bytes->bytes - offset)
-            value_error("load: ", f.name, " is cut short: ", n, " bytes at ", offset, " are needed, it has ", f.bytes->bytes, ".");
-          return PyBytes_FromStringAndSize(static_cast<const char*>(f.bytes->data) + offset, static_cast<Py_ssize_t>(n));
+      .def(
+          "read",
+          [](const FileBytes& f, size_t offset, size_t n) {
+            return guard([&]() -> PyObject* {
+              if (offset > f.bytes->bytes || n > f.bytes->bytes - offset)
+                value_error("load: ", f.name, " is cut short: ", n, " bytes at ", offset,
+                            " are needed, it has ", f.bytes->bytes, ".");
+              return PyBytes_FromStringAndSize(static_cast<const char*>(f.bytes->data) + offset,
+                                               static_cast<Py_ssize_t>(n));
+            });
+          },
+          nb::arg("offset"), nb::arg("n"))
+      .def(
+          "tensor",
+          [](const FileBytes& f, const std::string& name, size_t offset, const std::string& element,
+             nb::handle shape, nb::handle strides, bool swap) {
+            return guard([&]() -> PyObject* {
+              const Shape s = as_shape(shape.ptr(), "load"), by = as_shape(strides.ptr(), "load");
+              const FileTensor t = tensor_in(cat(f.name, ": ", name), f.bytes, offset, element, s,
+                                             Ints(by.begin(), by.end()), swap);
+              return wrap_value(make_data(t.type, t.buffer));
+            });
+          },
+          nb::arg("name"), nb::arg("offset"), nb::arg("element"), nb::arg("shape"), nb::arg("strides"),
+          nb::arg("swap") = false,
+          "A tensor in it; without a copy where its layout allows. `element`: \"F32\", \"U16\" ...; strides "
+          "in elements.")
+      .def(
+          "safetensors",
+          [](const FileBytes& f) {
+            return guard([&]() -> PyObject* {
+              const SafeTensors all = read_safetensors(f.name, f.bytes);
+              nb::list tensors;
+              for (const auto& [name, t] : all.tensors)
+                tensors.append(nb::make_tuple(name, nb::steal(wrap_value(make_data(t.type, t.buffer)))));
+              return nb::make_tuple(tensors, nb::cast(all.metadata)).release().ptr();
+            });
+          },
+          "([(name, tensor)], metadata) of a safetensors file.");
+  m.def(
+      "write_safetensors",
+      [](const std::string& path, nb::list tensors, const std::map<std::string, std::string>& metadata) {
+        guard_void([&] {
+          std::vector<std::pair<std::string, FileTensor>> all;
+          for (nb::handle h : tensors) {
+            const nb::tuple pair = nb::cast<nb::tuple>(h);
+            all.emplace_back(nb::cast<std::string>(pair[0]), file_tensor(nb::object(pair[1])));
+          }
+          write_safetensors(path, all, metadata);
         });
-      }, nb::arg("offset"), nb::arg("n"))
-      .def("tensor", [](const FileBytes& f, const std::string& name, size_t offset, const std::string& element, nb::handle shape,
-                        nb::handle strides, bool swap) {
-        return guard([&]() -> PyObject* {
-          const Shape s = as_shape(shape.ptr(), "load"), by = as_shape(strides.ptr(), "load");
-          const FileTensor t = tensor_in(cat(f.name, ": ", name), f.bytes, offset, element, s, Ints(by.begin(), by.end()), swap);
-          return wrap_value(make_data(t.type, t.buffer));
-        });
-      }, nb::arg("name"), nb::arg("offset"), nb::arg("element"), nb::arg("shape"), nb::arg("strides"), nb::arg("swap") = false,
-         "A tensor in it; without a copy where its layout allows. `element`: \"F32\", \"U16\" ...; strides in elements.")
-      .def("safetensors", [](const FileBytes& f) {
-        return guard([&]() -> PyObject* {
-          const SafeTensors all = read_safetensors(f.name, f.bytes);
-          nb::list tensors;
-          for (const auto& [name, t] : all.tensors) tensors.append(nb::make_tuple(name, nb::steal(wrap_value(make_data(t.type, t.buffer)))));
-          return nb::make_tuple(tensors, nb::cast(all.metadata)).release().ptr();
-        });
-      }, "([(name, tensor)], metadata) of a safetensors file.");
-  m.def("write_safetensors", [](const std::string& path, nb::list tensors, const std::map<std::string, std::string>& metadata) {
-    guard_void([&] {
-      std::vector<std::pair<std::string, FileTensor>> all;
-      for (nb::handle h : tensors) {
-        const nb::tuple pair = nb::cast<nb::tuple>(h);
-        all.emplace_back(nb::cast<std::string>(pair[0]), file_tensor(nb::object(pair[1])));
-      }
-      write_safetensors(path, all, metadata);
-    });
-  }, nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
+      },
+      nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
   m.def("float8_to_float32", &float8_to_float32, nb::arg("x"), "The same values as float32.");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a safetensors file. They must give tensors or an Error, in little time and memory; every
-// tensor that is given is read to its last byte.
+// libFuzzer target: any bytes as a safetensors file. They must give tensors or an Error, in little time and
+// memory; every tensor that is given is read to its last byte.
 //
 // sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/whole_file.cpp src/formats/safetensors.cpp
 #include "formats/safetensors.h"

@@ -9,8 +9,11 @@ import sys
 
 import numpy as np
 
-MODELS = ["alexnet", "vgg11", "vgg16_bn", "resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large",
-          "densenet121", "inception_v3", "shufflenet_v2_x1_0", "squeezenet1_0", "squeezenet1_1", "resnext50_32x4d", "wide_resnet50_2"]
+MODELS = [
+    "alexnet", "vgg11", "vgg16_bn", "resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small",
+    "mobilenet_v3_large", "densenet121", "inception_v3", "shufflenet_v2_x1_0", "squeezenet1_0", "squeezenet1_1",
+    "resnext50_32x4d", "wide_resnet50_2"
+]
 
 
 def record(folder, names):
@@ -51,9 +54,12 @@ def check(folder, names):
     import yuloh
     wrong = 0
     for name in names:
-        net = getattr(yuloh.vision.models, name.replace("_bn", ""))(**({"batch_norm": True} if name.endswith("_bn") else {}))
+        net = getattr(yuloh.vision.models, name.replace("_bn",
+                                                        ""))(**({"batch_norm": True} if name.endswith("_bn") else {}))
         net.eval()
-        found = yuloh.convert.weights(str(folder / f"{name}.pth"), net, ignore=["^AuxLogits"] if name == "inception_v3" else [])
+        found = yuloh.convert.weights(str(folder / f"{name}.pth"),
+                                      net,
+                                      ignore=["^AuxLogits"] if name == "inception_v3" else [])
         net.set_state_dict(found.state)
         as_torchvision(net, name)
         with np.load(folder / f"{name}.npz") as want:
@@ -61,7 +67,9 @@ def check(folder, names):
             difference = np.abs(net(yuloh.to_tensor(want["x"])).numpy() - want["y"]).max() / most
         good = found.complete and difference < 1e-5
         wrong += not good
-        print(f"{name:<20} {found.table(False).splitlines()[0]}; difference {difference:.2g} of {most:.3g}{'' if good else '  WRONG'}")
+        print(
+            f"{name:<20} {found.table(False).splitlines()[0]}; difference {difference:.2g} of {most:.3g}{'' if good else '  WRONG'}"
+        )
     return wrong
 
 

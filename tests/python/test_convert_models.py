@@ -25,21 +25,28 @@ def run(capsys, *args):
 
 
 def command(*args, cwd=None):
-    return subprocess.run([sys.executable, "-m", "yuloh.cli", *map(str, args)], capture_output=True, text=True, cwd=cwd, timeout=300)
+    return subprocess.run([sys.executable, "-m", "yuloh.cli", *map(str, args)],
+                          capture_output=True,
+                          text=True,
+                          cwd=cwd,
+                          timeout=300)
 
 
 @pytest.fixture
 def onnx_file(tmp_path):
-    def write(nodes, name="m.onnx", outputs=("y",), inputs=("x",), weights=()):
+
+    def write(nodes, name="m.onnx", outputs=("y", ), inputs=("x", ), weights=()):
         path = tmp_path / name
         path.write_bytes(w.model(w.graph(nodes, [w.port(n) for n in inputs], [w.port(n) for n in outputs], weights)))
         return path
+
     return write
 
 
 def test_a_model_is_written_and_compared_at_two_sizes(capsys, onnx_file, tmp_path):
     weight = np.arange(16, dtype="float32").reshape(4, 4) / 10
-    source = onnx_file([w.node("MatMul", ["x", "w"], ["h"]), w.node("Relu", ["h"], ["y"])], weights=[w.tensor("w", weight)])
+    source = onnx_file(
+        [w.node("MatMul", ["x", "w"], ["h"]), w.node("Relu", ["h"], ["y"])], weights=[w.tensor("w", weight)])
     for suffix in (".yuloh", ".json", ".onnx"):
         out = tmp_path / ("out" + suffix)
         status, text, _ = run(capsys, "convert", source, out)
@@ -51,12 +58,17 @@ def test_a_model_is_written_and_compared_at_two_sizes(capsys, onnx_file, tmp_pat
     status, text, _ = run(capsys, "convert", source, tmp_path / "again.yuloh", "--json", "--size", "batch=1,9")
     report = json.loads(text)
     assert status == 0 and report["same"] and [d["sizes"]["N"] for d in report["differences"]] == [1, 9]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.yuloh", "m.onnx", "out.json", "out.onnx", "out.pdiparams", "out.yuloh"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "again.yuloh", "m.onnx", "out.json", "out.onnx", "out.pdiparams", "out.yuloh"
+    ]
 
 
 def test_unsupported_operators_are_listed_before_anything_is_written(capsys, onnx_file, tmp_path):
-    source = onnx_file([w.node("Bend", ["x"], ["a"], name="first"), w.node("Bend", ["a"], ["b"]),
-                        w.node("Fold", ["b"], ["y"], domain="local", name="third")])
+    source = onnx_file([
+        w.node("Bend", ["x"], ["a"], name="first"),
+        w.node("Bend", ["a"], ["b"]),
+        w.node("Fold", ["b"], ["y"], domain="local", name="third")
+    ])
     out = tmp_path / "out.yuloh"
     status, text, _ = run(capsys, "convert", source, out)
     assert status == 1 and not out.exists()
@@ -73,7 +85,8 @@ def test_unsupported_operators_are_listed_before_anything_is_written(capsys, onn
 
 def test_a_difference_is_found_and_the_file_not_put_in_place(onnx_file, tmp_path):
     source, out, hook = onnx_file([w.node("Drift", ["x"], ["y"])]), tmp_path / "out.yuloh", tmp_path / "hook.py"
-    hook.write_text("import yuloh\n@yuloh.onnx.mapping('Drift')\ndef drift(attrs, x): return x * (2 if x.shape[0] == 2 else 1)\n")
+    hook.write_text(
+        "import yuloh\n@yuloh.onnx.mapping('Drift')\ndef drift(attrs, x): return x * (2 if x.shape[0] == 2 else 1)\n")
     done = command("convert", source, out, "--hook", hook)
     assert done.returncode == 1 and "DIFFERENT" in done.stdout and not out.exists(), done.stdout + done.stderr
     done = command("convert", source, out, "--hook", hook, "--keep", "--json")
@@ -81,11 +94,15 @@ def test_a_difference_is_found_and_the_file_not_put_in_place(onnx_file, tmp_path
     assert command("convert", source, out, "--hook", hook, "--rtol", "1").returncode == 0
 
 
-@pytest.mark.parametrize("args, text", [
-    (["none.onnx", "x.json"], "no file"), (["m.onnx", "x.foo"], "suffix"), (["m.onnx", "x.pdparams"], "weight file"),
-    (["m.onnx", "x.json", "--size", "q=3"], "no open size 'q'"), (["m.onnx", "x.json", "--size", "N=zero"], "DIM=N"),
-    (["m.onnx", "x.json", "--shape", "q=3"], "q"), (["m.onnx", "x.json", "--hook", "none.py"], "hook"),
-    (["a.b:C", "x.json"], "a.b"), (["m.onnx", "x.json", "--input-spec", "[1]"], "Layer"), (["bad.onnx", "x.json"], "bad.onnx")])
+@pytest.mark.parametrize("args, text", [(["none.onnx", "x.json"], "no file"), (["m.onnx", "x.foo"], "suffix"),
+                                        (["m.onnx", "x.pdparams"], "weight file"),
+                                        (["m.onnx", "x.json", "--size", "q=3"], "no open size 'q'"),
+                                        (["m.onnx", "x.json", "--size", "N=zero"], "DIM=N"),
+                                        (["m.onnx", "x.json", "--shape", "q=3"], "q"),
+                                        (["m.onnx", "x.json", "--hook", "none.py"], "hook"),
+                                        (["a.b:C", "x.json"], "a.b"),
+                                        (["m.onnx", "x.json", "--input-spec", "[1]"], "Layer"),
+                                        (["bad.onnx", "x.json"], "bad.onnx")])
 def test_bad_input_is_one_line_and_status_2(args, text, capsys, onnx_file, tmp_path, monkeypatch):
     onnx_file([w.node("Relu", ["x"], ["y"])])
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07garbage")
@@ -100,26 +117,53 @@ def test_bad_input_is_one_line_and_status_2(args, text, capsys, onnx_file, tmp_p
 
 
 def test_a_layer_with_weights_of_pytorchs(tmp_path):
-    (tmp_path / "net.py").write_text("import paddle\nclass Net(paddle.nn.Layer):\n    def __init__(self, out=4):\n        super().__init__()\n"
-                                     "        self.l = paddle.nn.Linear(3, out)\n    def forward(self, x):\n        return self.l(x)\n")
-    paddle.save({"module.l.weight": np.ones((5, 3), "float32"), "module.l.bias": np.zeros(5, "float32")}, str(tmp_path / "w.safetensors"))
-    done = command("convert", "net.py:Net(out=5)", "o.yuloh", "--input-spec", "x=float32[N,3]", "--weights", "w.safetensors", "--from",
-                   "pytorch", cwd=tmp_path)
+    (tmp_path / "net.py").write_text(
+        "import paddle\nclass Net(paddle.nn.Layer):\n    def __init__(self, out=4):\n        super().__init__()\n"
+        "        self.l = paddle.nn.Linear(3, out)\n    def forward(self, x):\n        return self.l(x)\n")
+    paddle.save({"module.l.weight": np.ones((5, 3), "float32"), "module.l.bias": np.zeros(5, "float32")},
+                str(tmp_path / "w.safetensors"))
+    done = command("convert",
+                   "net.py:Net(out=5)",
+                   "o.yuloh",
+                   "--input-spec",
+                   "x=float32[N,3]",
+                   "--weights",
+                   "w.safetensors",
+                   "--from",
+                   "pytorch",
+                   cwd=tmp_path)
     assert done.returncode == 0 and "transposed" not in done.stderr and "Same" in done.stdout, done.stdout + done.stderr
-    out = paddle.inference.create_predictor(paddle.inference.Config(str(tmp_path / "o.yuloh"))).run([np.ones((1, 3), "float32")])
+    out = paddle.inference.create_predictor(paddle.inference.Config(str(tmp_path / "o.yuloh"))).run(
+        [np.ones((1, 3), "float32")])
     assert (out[0].numpy() == 3).all()
-    done = command("convert", "w.safetensors", "w.pdparams", "--model", "net.py:Net", "--from", "pytorch", cwd=tmp_path)
+    done = command("convert",
+                   "w.safetensors",
+                   "w.pdparams",
+                   "--model",
+                   "net.py:Net",
+                   "--from",
+                   "pytorch",
+                   cwd=tmp_path)
     assert done.returncode == 1 and "Nothing was written" in done.stdout and not (tmp_path / "w.pdparams").exists()
-    done = command("convert", "w.safetensors", "w.pdparams", "--model", "net.py:Net(5)", "--from", "pytorch", cwd=tmp_path)
+    done = command("convert",
+                   "w.safetensors",
+                   "w.pdparams",
+                   "--model",
+                   "net.py:Net(5)",
+                   "--from",
+                   "pytorch",
+                   cwd=tmp_path)
     assert done.returncode == 0 and "l.weight" in done.stdout and "transposed" in done.stdout
     assert list(paddle.load(str(tmp_path / "w.pdparams"))) == ["l.weight", "l.bias"]
     done = command("convert", "w.safetensors", "v.pdparams", cwd=tmp_path)
-    assert done.returncode == 0 and list(paddle.load(str(tmp_path / "v.pdparams"))) == ["module.l.weight", "module.l.bias"]
+    assert done.returncode == 0 and list(paddle.load(str(
+        tmp_path / "v.pdparams"))) == ["module.l.weight", "module.l.bias"]
 
 
 def test_a_hook_maps_operators_of_paddles_files(tmp_path):
     hook, out = tmp_path / "hook.py", tmp_path / "o.onnx"
-    hook.write_text("import yuloh\n@yuloh.onnx.mapping('relu', dialect='paddle')\ndef f(attrs, x): return x * 0 + 1\n")
+    hook.write_text(
+        "import yuloh\n@yuloh.onnx.mapping('relu', dialect='paddle')\ndef f(attrs, x): return x * 0 + 1\n")
     plain = command("convert", DATA / "paddle_models" / "lenet.json", tmp_path / "p.yuloh")
     done = command("convert", DATA / "paddle_models" / "lenet.json", out, "--hook", hook, "--external-data", 1000)
     assert plain.returncode == 0 and done.returncode == 0, done.stdout + done.stderr
@@ -128,6 +172,7 @@ def test_a_hook_maps_operators_of_paddles_files(tmp_path):
     def answers(path):
         predictor = paddle.inference.create_predictor(paddle.inference.Config(str(path)))
         return [predictor.run([np.full((1, 1, 28, 28), v, "float32")])[0].numpy() for v in (0, 3)]
+
     same, other = answers(out), answers(tmp_path / "p.yuloh")
     assert (same[0] == same[1]).all() and not (other[0] == other[1]).all()
     with pytest.raises(ValueError, match="dialect"):
@@ -135,14 +180,18 @@ def test_a_hook_maps_operators_of_paddles_files(tmp_path):
 
 
 @pytest.mark.parametrize("code, text", [
-    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.nothing()\n", "nothing.*net.py:4"),
-    ("class Net:\n    def __init__(self, a):\n        pass\n", "TypeError"), ("class Net(:\n", "SyntaxError.*net.py:1"), ("", "no 'Net'"),
-    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n", "value of a tensor")])
+    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.nothing()\n",
+     "nothing.*net.py:4"), ("class Net:\n    def __init__(self, a):\n        pass\n", "TypeError"),
+    ("class Net(:\n", "SyntaxError.*net.py:1"), ("", "no 'Net'"),
+    ("import paddle\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n",
+     "value of a tensor")
+])
 def test_errors_of_the_users_code_are_one_sentence(code, text, tmp_path):
     import re
     (tmp_path / "net.py").write_text(code)
     done = command("convert", "net.py:Net", "o.yuloh", "--input-spec", "[2,3]", cwd=tmp_path)
-    assert done.returncode == 2 and re.search(text, done.stderr) and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.returncode == 2 and re.search(text, done.stderr) and len(
+        done.stderr.strip().splitlines()) == 1, done.stderr
 
 
 def test_paddles_models_keep_their_answers(capsys, tmp_path):
@@ -170,8 +219,10 @@ def test_specs_names_and_sizes():
 
 
 def test_differences():
+
     def differ(a, b):
         return Difference({}, "y", np.asarray(a), np.asarray(b), 1e-4, 1e-5)
+
     assert differ([1.0, 2], [1.0, 2.0001]).ok and not differ([1.0, 2], [1.0, 2.01]).ok
     assert differ([np.nan, np.inf], [np.nan, np.inf]).ok and not differ([np.nan, 1], [1, 1.0]).ok
     assert not differ([np.inf], [-np.inf]).ok and not differ([1, 2], [1, 3]).ok and differ([1, 2], [1, 2]).ok

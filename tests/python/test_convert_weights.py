@@ -81,6 +81,7 @@ def tensors(**shapes):
 
 
 class Block(nn.Layer):
+
     def __init__(self, *names, size=4):
         super().__init__()
         for name in names:
@@ -89,7 +90,11 @@ class Block(nn.Layer):
 
 def test_order_never_exchanges_query_and_key():
     names = ["q_proj", "k_proj", "v_proj"]
-    right = tensors(a__query__weight=[4, 4], a__query__bias=[4], a__key__weight=[4, 4], a__key__bias=[4], a__value__weight=[4, 4],
+    right = tensors(a__query__weight=[4, 4],
+                    a__query__bias=[4],
+                    a__key__weight=[4, 4],
+                    a__key__bias=[4],
+                    a__value__weight=[4, 4],
                     a__value__bias=[4])
     found = convert_state(right, Block(*names), "pytorch")
     assert found.complete and (found.state["k_proj.weight"].numpy() == right["a.key.weight"].numpy().T).all()
@@ -108,7 +113,8 @@ def test_square_weights_do_not_tell_who_wrote_them():
     with pytest.raises(ValueError, match="square.*--from"):
         convert_state(state, Block("a"))
     assert (convert_state(state, Block("a"), "paddle").state["a.weight"].numpy() == state["a.weight"].numpy()).all()
-    assert (convert_state(state, Block("a"), "pytorch").state["a.weight"].numpy() == state["a.weight"].numpy().T).all()
+    assert (convert_state(state, Block("a"),
+                          "pytorch").state["a.weight"].numpy() == state["a.weight"].numpy().T).all()
     wide = nn.Sequential(nn.Linear(3, 5))
     assert convert_state(tensors(**{"0__weight": [5, 3], "0__bias": [5]}), wide).origin == "pytorch"
     assert convert_state(tensors(**{"0__weight": [3, 5], "0__bias": [5]}), wide).origin == "paddle"
@@ -118,12 +124,17 @@ def test_weights_that_are_stored_in_out_stay_as_they_are():
     net = nn.Sequential(nn.Linear(4, 8), nn.Linear(4, 4))
     net.add_sublayer("x", Block("c_proj"))
     net.x.add_sublayer("y", nn.Sequential())
-    state = tensors(**{"0__weight": [4, 8], "0__bias": [8], "1__weight": [4, 4], "1__bias": [4], "x__c_proj__weight": [4, 4],
-                       "x__c_proj__bias": [4]})
+    state = tensors(
+        **{
+            "0__weight": [4, 8], "0__bias": [8], "1__weight": [4, 4], "1__bias": [4], "x__c_proj__weight": [4, 4],
+            "x__c_proj__bias": [4]
+        })
     found = convert_state(state, net, "pytorch")  # all that tells says [in, out]
     assert (found.state["1.weight"].numpy() == state["1.weight"].numpy()).all()
     mixed = nn.Sequential(nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(4, 4))
-    state = tensors(**{"0__weight": [4, 8], "0__bias": [8], "1__weight": [8, 4], "1__bias": [8], "2__weight": [4, 4], "2__bias": [4]})
+    state = tensors(**{
+        "0__weight": [4, 8], "0__bias": [8], "1__weight": [8, 4], "1__bias": [8], "2__weight": [4, 4], "2__bias": [4]
+    })
     with pytest.raises(ValueError, match="square"):
         convert_state(state, mixed, "pytorch")
 
@@ -131,10 +142,15 @@ def test_weights_that_are_stored_in_out_stay_as_they_are():
 def test_what_does_not_fit_is_listed():
     net = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
     found = convert_state(tensors(**{"0__weight": [5, 3], "0__bias": [5], "1__weight": [9, 5], "1__bias": [9]}), net)
-    assert found.missing == ["1.weight", "1.bias"] and found.unused == ["1.weight", "1.bias"] and "[9, 5]" in found.table()
-    half = {k: v.astype("float16") for k, v in tensors(**{"0__weight": [5, 3], "0__bias": [5], "1__weight": [2, 5], "1__bias": [2]}).items()}
+    assert found.missing == ["1.weight", "1.bias"] and found.unused == ["1.weight", "1.bias"
+                                                                        ] and "[9, 5]" in found.table()
+    half = {
+        k: v.astype("float16")
+        for k, v in tensors(**{"0__weight": [5, 3], "0__bias": [5], "1__weight": [2, 5], "1__bias": [2]}).items()
+    }
     found = convert_state(half, net)
-    assert found.complete and found.state["0.weight"].dtype == paddle.float32 and "float16 to float32" in found.rows[0].note
+    assert found.complete and found.state["0.weight"].dtype == paddle.float32 and "float16 to float32" in found.rows[
+        0].note
 
 
 def test_a_bert_of_hugging_face_in_a_transformer_encoder():
@@ -142,16 +158,18 @@ def test_a_bert_of_hugging_face_in_a_transformer_encoder():
     state = {}
     for i in range(2):
         at = f"bert.encoder.layer.{i}."
-        for part, out, to in (("attention.self.query", 8, 8), ("attention.self.key", 8, 8), ("attention.self.value", 8, 8),
-                              ("attention.output.dense", 8, 8), ("attention.output.LayerNorm", 0, 8), ("intermediate.dense", 16, 8),
-                              ("output.dense", 8, 16), ("output.LayerNorm", 0, 8)):
+        for part, out, to in (("attention.self.query", 8, 8), ("attention.self.key", 8, 8),
+                              ("attention.self.value", 8, 8), ("attention.output.dense", 8,
+                                                               8), ("attention.output.LayerNorm", 0, 8),
+                              ("intermediate.dense", 16, 8), ("output.dense", 8, 16), ("output.LayerNorm", 0, 8)):
             state[at + part + (".weight" if out else ".gamma")] = paddle.rand([out, to] if out else [to])
             state[at + part + (".bias" if out else ".beta")] = paddle.rand([out or to])
     strict = convert_state(state, net, "pytorch")
     assert not strict.complete and "--loose" in strict.table()
     found = convert_state(state, net, "pytorch", loose=True)
     pairs = {row.target: row.source for row in found.rows}
-    assert found.complete and pairs["layers.1.self_attn.k_proj.weight"] == "bert.encoder.layer.1.attention.self.key.weight"
+    assert found.complete and pairs[
+        "layers.1.self_attn.k_proj.weight"] == "bert.encoder.layer.1.attention.self.key.weight"
     assert pairs["layers.1.norm1.weight"] == "bert.encoder.layer.1.attention.output.LayerNorm.gamma"
     assert pairs["layers.0.linear2.bias"] == "bert.encoder.layer.0.output.dense.bias"
 

@@ -37,9 +37,12 @@ def test_safetensors_of_the_reference_writer():
 def test_safetensors_round_trip(tmp_path):
     path = str(tmp_path / "x.safetensors")
     state = {k: v for k, v in paddle.load(str(DATA / "zip.pt")).items() if isinstance(v, paddle.Tensor)}
-    state.update(tied=state["d"], turned=paddle.arange(6, dtype="float32").reshape([2, 3]).transpose([1, 0]), array=np.arange(3))
-    assert {t.dtype.name for t in state.values() if isinstance(t, paddle.Tensor)} >= {
-        "bfloat16", "float16", "bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2", "complex64"}
+    state.update(tied=state["d"],
+                 turned=paddle.arange(6, dtype="float32").reshape([2, 3]).transpose([1, 0]),
+                 array=np.arange(3))
+    assert {t.dtype.name
+            for t in state.values() if isinstance(t, paddle.Tensor)
+            } >= {"bfloat16", "float16", "bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2", "complex64"}
     paddle.save(state, path)
     back = paddle.load(path)
     assert set(back) == set(state)
@@ -66,7 +69,8 @@ def test_a_layer_comes_back_from_safetensors(tmp_path):
     assert (net(x).numpy() == other(x).numpy()).all()
 
 
-@pytest.mark.parametrize("obj, text", [([1], "takes a dict of tensors"), ({"a": {"b": 1}}, "names and tensors only"), ({3: np.ones(2)}, "names")])
+@pytest.mark.parametrize("obj, text", [([1], "takes a dict of tensors"), ({"a": {"b": 1}}, "names and tensors only"),
+                                       ({3: np.ones(2)}, "names")])
 def test_safetensors_takes_flat_dicts_only(obj, text, tmp_path):
     with pytest.raises(TypeError, match=text):
         paddle.save(obj, str(tmp_path / "x.safetensors"))
@@ -78,8 +82,9 @@ BAD = {
     "huge header": (struct.pack("<Q", 1 << 60) + b"{}", "claims"),
     "header beyond the end": (struct.pack("<Q", 99) + b"{}", "cut short"),
     "no json": (packed(b"{nothing"), "not JSON"),
-    "twice": (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}', bytes(8)),
-              "twice"),
+    "twice": (packed(
+        b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}',
+        bytes(8)), "twice"),
     "cut": (packed({"a": ONE}, bytes(7)), "cut short"),
     "rest": (packed({"a": ONE}, bytes(9)), "belong to no tensor"),
     "overlap": (packed({"a": ONE, "b": {**ONE, "data_offsets": [4, 12]}}, bytes(12)), "expected to begin at 8"),
@@ -94,8 +99,10 @@ BAD = {
     "key": (packed({"a": {**ONE, "more": 1}}, bytes(8)), "bad header"),
     "deep": (packed(b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}", bytes(8)), "nested"),
     "metadata": (packed({"__metadata__": {"a": 1}}), "must hold texts"),
-    "bool": (packed({"a": {"dtype": "BOOL", "shape": [2], "data_offsets": [0, 2]}}, b"\1\2"), "neither true nor false"),
-    "uint64": (packed({"a": {"dtype": "U64", "shape": [1], "data_offsets": [0, 8]}}, b"\xff" * 8), "int64 cannot hold"),
+    "bool": (packed({"a": {"dtype": "BOOL", "shape": [2], "data_offsets": [0, 2]}},
+                    b"\1\2"), "neither true nor false"),
+    "uint64": (packed({"a": {"dtype": "U64", "shape": [1], "data_offsets": [0, 8]}},
+                      b"\xff" * 8), "int64 cannot hold"),
 }
 
 
@@ -120,9 +127,11 @@ def test_torch_files(file):
     assert (got["t"].numpy() == base.T).all() and (got["slice"].numpy() == base[1:3, 2:5]).all()
     assert got["exp"].numpy().tolist() == [1, 1, 1, 1] and got["empty"].shape == [0, 3]
     assert got["lst"][0] is got["lst"][1] and (got["lst"][0].numpy() == base).all()
-    want = {"b": ("bool", [True, False]), "i8": ("int8", [-3]), "u8": ("uint8", [200]), "i16": ("int16", [-300]),
-            "i32": ("int32", [7]), "i64": ("int64", 2**40), "d": ("float64", 1.5), "c": ("complex64", [1 + 2j]),
-            "u16": ("int32", [60000]), "h": ("float16", [1.5, -2])}
+    want = {
+        "b": ("bool", [True, False]), "i8": ("int8", [-3]), "u8": ("uint8", [200]), "i16": ("int16", [-300]), "i32":
+        ("int32", [7]), "i64": ("int64", 2**40), "d": ("float64", 1.5), "c": ("complex64", [1 + 2j]), "u16":
+        ("int32", [60000]), "h": ("float16", [1.5, -2])
+    }
     for name, (dtype, value) in want.items():
         assert got[name].dtype.name == dtype and got[name].numpy().tolist() == value, name
     assert got["bf"].dtype == paddle.bfloat16 and got["bf"].astype("float32").numpy().tolist() == [1.5, -2]
@@ -134,8 +143,9 @@ def test_torch_files(file):
     assert isinstance(paddle.load(str(DATA / file), return_numpy=True)["lst"][0], np.ndarray)
 
 
-@pytest.mark.parametrize("file, text", [("module", "torch.nn.modules.linear.Linear.*state_dict"), ("q", "_rebuild_qtensor.*dequantize"),
-                                        ("sparse", "sparse.*to_dense"), ("ts", "TorchScript"), ("evil", "system, which is refused")])
+@pytest.mark.parametrize("file, text", [("module", "torch.nn.modules.linear.Linear.*state_dict"),
+                                        ("q", "_rebuild_qtensor.*dequantize"), ("sparse", "sparse.*to_dense"),
+                                        ("ts", "TorchScript"), ("evil", "system, which is refused")])
 def test_torch_files_with_more_than_tensors_are_refused(file, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((ValueError, NotImplementedError), match=text):
@@ -150,13 +160,16 @@ def archive(path, pickled, entries=(), **options):
             z.writestr(name, data)
 
 
-def storage_pickle(count=2, start=0, shape=(2,), strides=(1,), kind="FloatStorage", key="0"):
+def storage_pickle(count=2, start=0, shape=(2, ), strides=(1, ), kind="FloatStorage", key="0"):
     """A tensor as torch.save writes it, from hostile numbers if need be."""
+
     class Name:
+
         def __init__(self, module, name):
             self.text = (module, name)
 
     class Pickler(pickle._Pickler):
+
         def save(self, obj, save_persistent_id=True):
             if isinstance(obj, Name):
                 self.write(pickle.GLOBAL + "\n".join(obj.text).encode() + b"\n")
@@ -188,13 +201,13 @@ def test_archives_are_checked(tmp_path):
     cases = [
         (storage_pickle(), [], "entry a/data/0 is missing"),
         (storage_pickle(count=3), good, "8 bytes; expected 12"),
-        (storage_pickle(shape=(3,)), good, "beyond its storage"),
+        (storage_pickle(shape=(3, )), good, "beyond its storage"),
         (storage_pickle(start=1), good, "beyond its storage"),
         (storage_pickle(shape=(2, 2), strides=(1 << 45, 1)), good, "beyond its storage"),
-        (storage_pickle(shape=(1 << 40,), strides=(0,)), good, "repeats"),
-        (storage_pickle(shape=(-1,)), good, "a tensor of shape"),
-        (storage_pickle(shape=(1 << 70,)), good, "a tensor of shape"),
-        (storage_pickle(strides=(-1,)), good, "a tensor of shape"),
+        (storage_pickle(shape=(1 << 40, ), strides=(0, )), good, "repeats"),
+        (storage_pickle(shape=(-1, )), good, "a tensor of shape"),
+        (storage_pickle(shape=(1 << 70, )), good, "a tensor of shape"),
+        (storage_pickle(strides=(-1, )), good, "a tensor of shape"),
         (storage_pickle(strides=()), good, "a tensor of shape"),
         (storage_pickle(kind="QInt8Storage"), good, "QInt8Storage"),
         (b"\x80\x02K\x01", good, "ends early"),
@@ -207,7 +220,9 @@ def test_archives_are_checked(tmp_path):
     archive(path, storage_pickle(), [("a/data/0", data), ("b/data.pkl", b"N.")])
     with pytest.raises(ValueError, match="2 entries data.pkl"):
         paddle.load(path)
-    archive(path, storage_pickle(1 << 30, shape=(1 << 30,)), [("a/data/0", bytes(1 << 20))], compression=zipfile.ZIP_DEFLATED)
+    archive(path,
+            storage_pickle(1 << 30, shape=(1 << 30, )), [("a/data/0", bytes(1 << 20))],
+            compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match="compressed"):  # a bomb is not unpacked
         paddle.load(path)
 
@@ -273,7 +288,8 @@ def test_models_in_several_files(tmp_path):
     index = tmp_path / "m.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"w0": "m-0.safetensors", "w1": "m-1.safetensors"}}))
     assert paddle.load(str(index))["w1"].numpy().tolist() == [1, 1]
-    for place, text in (("../m-0.safetensors", "beside it"), ("m-1.safetensors", "holds no tensor"), ("none.bin", "no file")):
+    for place, text in (("../m-0.safetensors", "beside it"), ("m-1.safetensors", "holds no tensor"), ("none.bin",
+                                                                                                      "no file")):
         index.write_text(json.dumps({"weight_map": {"w0": place}}))
         with pytest.raises(ValueError, match=text):
             paddle.load(str(index))

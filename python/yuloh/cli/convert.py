@@ -6,8 +6,8 @@ anything is written; the written file is read again and run beside the source on
 open dim. Above the tolerance nothing is put in place and the status is 1.
 
 Weights (.pth, .pt, .bin, .safetensors, .index.json, .pdparams): with --model they are put under the Layer's names and
-layouts (PyTorch's Linear weights are transposed, running_mean is _mean ...); what is ambiguous or left over is listed and
-the status is 1. Without --model only the file format changes.
+layouts (PyTorch's Linear weights are transposed, running_mean is _mean ...); what is ambiguous or left over is
+listed and the status is 1. Without --model only the file format changes.
 
 examples:
   yuloh convert net.onnx net.json
@@ -30,32 +30,65 @@ WEIGHTS_OUT = (".pdparams", ".safetensors")
 
 
 def add(commands) -> None:
-    p = commands.add_parser("convert", help="convert a model or weights, and prove that the outputs are the same", description=__doc__,
+    p = commands.add_parser("convert",
+                            help="convert a model or weights, and prove that the outputs are the same",
+                            description=__doc__,
                             formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("source", metavar="IN", help="a model file, a weight file, or module:Layer")
-    p.add_argument("out", metavar="OUT", help="its suffix says the format: .onnx .pdmodel .json .yuloh, .pdparams .safetensors")
-    p.add_argument("--hook", metavar="FILE.py", help="a file that adds operator mappings, or defines rename_weight(name, shape)")
+    p.add_argument("out",
+                   metavar="OUT",
+                   help="its suffix says the format: .onnx .pdmodel .json .yuloh, .pdparams .safetensors")
+    p.add_argument("--hook",
+                   metavar="FILE.py",
+                   help="a file that adds operator mappings, or defines rename_weight(name, shape)")
     p.add_argument("--json", action="store_true", help="print the outcome as JSON")
     m = p.add_argument_group("models")
     m.add_argument("--params", default="", metavar="FILE", help="weights of a Paddle model, where they lie elsewhere")
-    m.add_argument("--input-spec", action="append", metavar="SPEC", help='of a Layer: "x=float32[N,3,224,224]", once per input')
-    m.add_argument("--weights", metavar="FILE", help="weights of a Layer (any weight file; PyTorch's names are mapped)")
-    m.add_argument("--size", action="append", default=[], metavar="DIM=N[,M]", help="sizes of an open dim to compare at (batch=1,8)")
-    m.add_argument("--shape", action="append", default=[], metavar="INPUT=N,M..", help="fixes open sizes of an input (-1: stays open)")
+    m.add_argument("--input-spec",
+                   action="append",
+                   metavar="SPEC",
+                   help='of a Layer: "x=float32[N,3,224,224]", once per input')
+    m.add_argument("--weights",
+                   metavar="FILE",
+                   help="weights of a Layer (any weight file; PyTorch's names are mapped)")
+    m.add_argument("--size",
+                   action="append",
+                   default=[],
+                   metavar="DIM=N[,M]",
+                   help="sizes of an open dim to compare at (batch=1,8)")
+    m.add_argument("--shape",
+                   action="append",
+                   default=[],
+                   metavar="INPUT=N,M..",
+                   help="fixes open sizes of an input (-1: stays open)")
     m.add_argument("--input", metavar="FILE.npz", help="compare on these inputs instead of random ones")
-    m.add_argument("--rtol", type=float, default=1e-4, help="allowed difference relative to an output's largest value (default 1e-4)")
+    m.add_argument("--rtol",
+                   type=float,
+                   default=1e-4,
+                   help="allowed difference relative to an output's largest value (default 1e-4)")
     m.add_argument("--atol", type=float, default=1e-5, help="and absolute (default 1e-5)")
     m.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     m.add_argument("--opset", type=int, default=0, help="of an ONNX file")
-    m.add_argument("--external-data", type=int, default=-1, metavar="BYTES", help="ONNX: larger tensors go to OUT.data (default: past 2 GB)")
+    m.add_argument("--external-data",
+                   type=int,
+                   default=-1,
+                   metavar="BYTES",
+                   help="ONNX: larger tensors go to OUT.data (default: past 2 GB)")
     m.add_argument("--no-others", action="store_true", help="do not ask onnxruntime or paddle, even if installed")
     m.add_argument("--keep", action="store_true", help="keep the file even if the outputs differ")
     w = p.add_argument_group("weights")
-    w.add_argument("--model", metavar="NAME", help="the Layer, as paddle.vision.models.resnet50 or net.py:Net(classes=10)")
-    w.add_argument("--from", dest="origin", choices=("auto", "pytorch", "paddle"), help="whose names and layouts the file has")
+    w.add_argument("--model",
+                   metavar="NAME",
+                   help="the Layer, as paddle.vision.models.resnet50 or net.py:Net(classes=10)")
+    w.add_argument("--from",
+                   dest="origin",
+                   choices=("auto", "pytorch", "paddle"),
+                   help="whose names and layouts the file has")
     w.add_argument("--key", help="entry of a checkpoint that holds the tensors (state_dict)")
     w.add_argument("--ignore", action="append", default=[], metavar="REGEX", help="names to leave out")
-    w.add_argument("--loose", action="store_true", help="match what is left by the order within each shape; look at the table")
+    w.add_argument("--loose",
+                   action="store_true",
+                   help="match what is left by the order within each shape; look at the table")
     w.add_argument("--partial", action="store_true", help="write what was mapped even if something is left")
     p.set_defaults(carry_out=carry_out)
 
@@ -74,11 +107,14 @@ def _carry_out(args) -> int:
     weights = args.source.endswith(WEIGHTS_IN) and not (":" in args.source and not os.path.exists(args.source))
     if args.out.endswith(WEIGHTS_OUT):
         if not weights:
-            raise ValueError(f"{args.out} holds weights; expected a weight file to come from ({', '.join(WEIGHTS_IN)}), got {args.source}.")
+            raise ValueError(
+                f"{args.out} holds weights; expected a weight file to come from ({', '.join(WEIGHTS_IN)}), got {args.source}."
+            )
         return _weights(args, hook)
     if weights and not args.model:
-        raise ValueError(f"{args.source} holds weights, {args.out} a model. Hint: name the Layer with --model and --input-spec, or "
-                         f"convert to {' or '.join(WEIGHTS_OUT)}.")
+        raise ValueError(
+            f"{args.source} holds weights, {args.out} a model. Hint: name the Layer with --model and --input-spec, or "
+            f"convert to {' or '.join(WEIGHTS_OUT)}.")
     return _model(args, hook, weights)
 
 
@@ -100,10 +136,18 @@ def _weights(args, hook) -> int:
     found = _mapped(args, hook, layer_named(args.model), args.source)
     done = found.complete or (args.partial and bool(found.state))
     if args.json:
-        print(json.dumps({"out": args.out if done else None, "from": found.origin, "unused": found.unused, "missing": found.missing,
-                          "dropped": found.dropped, "notes": found.hints,
-                          "rows": [{"target": r.target, "source": r.source, "shape": list(r.shape), "how": r.how, "note": r.note}
-                                   for r in found.rows]}))
+        print(
+            json.dumps({
+                "out":
+                args.out if done else None, "from":
+                found.origin, "unused":
+                found.unused, "missing":
+                found.missing, "dropped":
+                found.dropped, "notes":
+                found.hints, "rows":
+                [{"target": r.target, "source": r.source, "shape": list(r.shape), "how": r.how, "note": r.note}
+                 for r in found.rows]
+            }))
     else:
         print(f"{args.source} ({found.origin}) -> {args.model}")
         print(found.table())
@@ -197,12 +241,14 @@ def _model(args, hook, weights) -> int:
     from ..convert.models import SUFFIXES, ConversionError, convert_model
 
     if os.path.splitext(args.out)[1] not in SUFFIXES:
-        raise ValueError(f"the format is not known by the suffix, got {args.out!r}; expected one of {', '.join(SUFFIXES + WEIGHTS_OUT)}.")
+        raise ValueError(
+            f"the format is not known by the suffix, got {args.out!r}; expected one of {', '.join(SUFFIXES + WEIGHTS_OUT)}."
+        )
     source = _source(args, hook, weights)
     say = (lambda text: None) if args.json else print
-    say(f"{source.name}: {source.form}, {source.n_operators} operators, inputs "
-        + ", ".join(f"{n} {d.name}[{', '.join(str(k) if k >= 0 else (s[i] if i < len(s) and s[i] else '?') for i, k in enumerate(dims))}]"
-                    for n, d, dims, s in source.program.inputs))
+    say(f"{source.name}: {source.form}, {source.n_operators} operators, inputs " + ", ".join(
+        f"{n} {d.name}[{', '.join(str(k) if k >= 0 else (s[i] if i < len(s) and s[i] else '?') for i, k in enumerate(dims))}]"
+        for n, d, dims, s in source.program.inputs))
     options = {"opset": args.opset} if args.opset else {}
     if args.external_data >= 0:
         options["external_data"] = args.external_data
@@ -210,26 +256,31 @@ def _model(args, hook, weights) -> int:
         options["shapes"] = shapes_of(args.shape)
     given = arrays_of(args.input, source.program) if args.input else None
     try:
-        outcome = convert_model(source, args.out, args.rtol, args.atol, args.seed, sizes_of(args.size), given, not args.no_others, args.keep,
-                                **options)
+        outcome = convert_model(source, args.out, args.rtol, args.atol, args.seed, sizes_of(args.size), given,
+                                not args.no_others, args.keep, **options)
     except ConversionError as error:
         print(json.dumps({"out": None, "error": str(error)}) if args.json else f"{error}\nNothing was written.")
         return 1
     found, good = outcome.differences, outcome.same
     written = good or args.keep
     if args.json:
-        print(json.dumps({"out": args.out if written else None, "same": good, "rtol": args.rtol, "atol": args.atol,
-                          "notes": outcome.notes,
-                          "differences": [d.as_dict() for d in found]}))
+        print(
+            json.dumps({
+                "out": args.out if written else None, "same": good, "rtol": args.rtol, "atol": args.atol, "notes":
+                outcome.notes, "differences": [d.as_dict() for d in found]
+            }))
         return 0 if good else 1
     if not good and source.quantised:
-        outcome.notes.append("the model is quantised: a value that falls between two steps may be rounded to either (1/255 of a tensor's "
-                             "range), so --rtol 2e-2 is a fair bound.")
+        outcome.notes.append(
+            "the model is quantised: a value that falls between two steps may be rounded to either (1/255 of a tensor's "
+            "range), so --rtol 2e-2 is a fair bound.")
     print("\n".join([table(found), *(f"  Note: {n}" for n in outcome.notes)]))
     worst = max(found, key=lambda d: d.of_allowed)
-    print(f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value, in "
-          f"{worst.output} (allowed: {args.atol:g} + {args.rtol:g} of it).")
-    print(f"Written: {args.out}" if written else "Not written. Hint: yuloh diff finds the first operator that differs; --keep writes it all the same.")
+    print(
+        f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value, in "
+        f"{worst.output} (allowed: {args.atol:g} + {args.rtol:g} of it).")
+    print(f"Written: {args.out}" if written else
+          "Not written. Hint: yuloh diff finds the first operator that differs; --keep writes it all the same.")
     return 0 if good else 1
 
 
@@ -237,7 +288,7 @@ def table(found) -> str:
     """The differences, one line per sizes, output and runtime."""
     rows = [("sizes", "output", "shape", "beside", "largest", "relative", "")]
     for d in found:
-        rows.append((", ".join(f"{k}={v}" for k, v in d.sizes.items()) or "fixed", d.output, str(d.shape), d.runtime or "file read again",
-                     f"{d.largest:.3g}", f"{d.relative:.3g}", "ok" if d.ok else d.why))
+        rows.append((", ".join(f"{k}={v}" for k, v in d.sizes.items()) or "fixed", d.output, str(d.shape), d.runtime
+                     or "file read again", f"{d.largest:.3g}", f"{d.relative:.3g}", "ok" if d.ok else d.why))
     widths = [max(len(r[i]) for r in rows) for i in range(6)]
     return "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(r, widths)) + "  " + r[6] for r in rows)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`yuloh inspect FILE`: what a model or a weight file consists of and what a request costs, without running it.
 
-Operators with counts, parameters, FLOPs, bytes moved and planned peak memory at given sizes of the open dims; what fuses,
-what suits quantisation, which operators have no mapping. A weight file: every tensor with type, shape and size.
+Operators with counts, parameters, FLOPs, bytes moved and planned peak memory at given sizes of the open dims; what
+fuses, what suits quantisation, which operators have no mapping. A weight file: every tensor with type, shape and
+size.
 
 examples:
   yuloh inspect net.onnx
@@ -21,13 +22,22 @@ import os
 
 
 def add(commands) -> None:
-    p = commands.add_parser("inspect", help="operators, parameters, FLOPs, memory of a model; tensors of a weight file",
-                            description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = commands.add_parser("inspect",
+                            help="operators, parameters, FLOPs, memory of a model; tensors of a weight file",
+                            description=__doc__,
+                            formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("source", metavar="FILE", help="a model file, a weight file, or module:Layer")
     p.add_argument("--params", default="", metavar="FILE", help="weights of a Paddle model, where they lie elsewhere")
-    p.add_argument("--size", action="append", default=[], metavar="DIM=N[,M]", help="sizes of an open dim (batch=1,8)")
+    p.add_argument("--size",
+                   action="append",
+                   default=[],
+                   metavar="DIM=N[,M]",
+                   help="sizes of an open dim (batch=1,8)")
     p.add_argument("--ops", action="store_true", help="list every operator with its shapes, and every kernel")
-    p.add_argument("--input-spec", action="append", metavar="SPEC", help='of a Layer: "x=float32[N,3,224,224]", once per input')
+    p.add_argument("--input-spec",
+                   action="append",
+                   metavar="SPEC",
+                   help='of a Layer: "x=float32[N,3,224,224]", once per input')
     p.add_argument("--hook", metavar="FILE.py", help="a file that adds operator mappings")
     p.add_argument("--json", action="store_true", help="print the figures as JSON")
     p.set_defaults(carry_out=carry_out)
@@ -66,13 +76,21 @@ def _weights(args) -> int:
 
     rows = list(_tensors(yuloh.load(args.source), "", set()))
     if args.json:
-        print(json.dumps({"file": args.source, "tensors": [{"name": n, "dtype": t.dtype.name, "shape": list(t.shape)} for n, t in rows]}))
+        print(
+            json.dumps({
+                "file": args.source, "tensors":
+                [{"name": n, "dtype": t.dtype.name, "shape": list(t.shape)} for n, t in rows]
+            }))
         return 0
     total = sum(_count(t) for _, t in rows)
-    print(f"{args.source}: {len(rows)} tensors, {total:,} elements, {_size(sum(_count(t) * t.dtype.itemsize for _, t in rows))}")
+    print(
+        f"{args.source}: {len(rows)} tensors, {total:,} elements, {_size(sum(_count(t) * t.dtype.itemsize for _, t in rows))}"
+    )
     width = max((len(n) for n, _ in rows), default=0)
     for name, t in rows:
-        print(f"  {name:<{width}}  {t.dtype.name:<10} {str(list(t.shape)):<20} {_size(_count(t) * t.dtype.itemsize):>10}")
+        print(
+            f"  {name:<{width}}  {t.dtype.name:<10} {str(list(t.shape)):<20} {_size(_count(t) * t.dtype.itemsize):>10}"
+        )
     return 0
 
 

@@ -11,10 +11,11 @@ __all__ = ["Conversion", "convert_state", "pick_state", "weights"]
 
 
 def weights(path, layer, key=None, origin=None, rename=None, ignore=(), loose=False):
-    """Conversion of a weight file (.pth, .safetensors, .pdparams) to a Layer's names and layouts; see ``convert_state``.
+    """Conversion of a weight file (.pth, .safetensors, .pdparams) to a Layer's names and layouts; see
+    ``convert_state``.
 
-    ``key``: entry of a checkpoint that holds the tensors; ``origin``: "pytorch", "paddle" or "auto", by default what the
-    file says it is.
+    ``key``: entry of a checkpoint that holds the tensors; ``origin``: "pytorch", "paddle" or "auto", by default
+    what the file says it is.
     """
     from ..framework.io import load
     state = pick_state(load(path), key)

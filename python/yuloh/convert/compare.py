@@ -26,7 +26,9 @@ def open_sizes(program):
 
 
 def bindings(program, asked=None):
-    """Candidates of two (or as many as asked) sizes for every open one: lists of {label: size}. ``asked``: {label: [sizes]}."""
+    """Candidates of two (or as many as asked) sizes for every open one: lists of {label: size}. ``asked``: {label:
+    [sizes]}.
+    """
     asked = dict(asked or {})
     slots = open_sizes(program)
     labels = list(dict.fromkeys(slots.values()))
@@ -39,7 +41,8 @@ def bindings(program, asked=None):
         asked.pop("batch")
     if not labels:
         return [[{}]]
-    count = max([2, *(len(v) for v in asked.values())]) if set(asked) != set(labels) else max(len(v) for v in asked.values())
+    count = max([2, *(len(v) for v in asked.values())]) if set(asked) != set(labels) else max(
+        len(v) for v in asked.values())
     rest = [n for n in labels if n not in asked and n not in batch]
     result = []
     for pair, mixed in itertools.product(_OTHER, (True, False)):
@@ -57,7 +60,8 @@ def bindings(program, asked=None):
 def shapes_at(program, sizes):
     """Concrete shapes of the inputs."""
     slots = open_sizes(program)
-    return [[sizes[slots[i, axis]] if n < 0 else n for axis, n in enumerate(p[2])] for i, p in enumerate(program.inputs)]
+    return [[sizes[slots[i, axis]] if n < 0 else n for axis, n in enumerate(p[2])]
+            for i, p in enumerate(program.inputs)]
 
 
 def draw(program, sizes, rng, most):
@@ -66,7 +70,9 @@ def draw(program, sizes, rng, most):
     for (name, dtype, _, _), shape in zip(program.inputs, shapes_at(program, sizes)):
         kind = dtype.name
         if kind == "bool" or "mask" in name.lower() and kind.startswith(("int", "uint")):
-            value = rng.integers(0, 2, shape) if kind == "bool" else np.maximum(rng.integers(0, 2, shape), np.arange(shape[-1] if shape else 1) == 0)
+            value = rng.integers(0, 2, shape) if kind == "bool" else np.maximum(
+                rng.integers(0, 2, shape),
+                np.arange(shape[-1] if shape else 1) == 0)
         elif kind.startswith(("int", "uint")):
             value = rng.integers(0, min(most, 127), shape)
         else:
@@ -120,8 +126,11 @@ class Difference:
 
     def as_dict(self):
         """For JSON."""
-        return {"sizes": self.sizes, "output": self.output, "shape": self.shape, "runtime": self.runtime, "ok": self.ok,
-                "largest_difference": _number(self.largest), "relative_difference": _number(self.relative), "why": self.why}
+        return {
+            "sizes": self.sizes, "output": self.output, "shape": self.shape, "runtime": self.runtime, "ok": self.ok,
+            "largest_difference": _number(self.largest), "relative_difference": _number(self.relative), "why":
+            self.why
+        }
 
 
 def _number(x):
@@ -134,11 +143,12 @@ def _array(value):
 
 
 def compare(program, run_other, seed, rtol, atol, asked=None, given=None, others=()):
-    """[Difference] of ``program`` and ``run_other(arrays)`` on random inputs at two sizes of every open dim, or on ``given``
-    arrays. ``others``: [(name, function of arrays)] of further runtimes, compared with ``program``.
+    """[Difference] of ``program`` and ``run_other(arrays)`` on random inputs at two sizes of every open dim, or on
+    ``given`` arrays. ``others``: [(name, function of arrays)] of further runtimes, compared with ``program``.
     """
     names = [p[0] for p in program.outputs]
-    session = _core.Session(program, fold_weights=False, fusion=False, rules=False)  # nothing that the other side shares
+    session = _core.Session(program, fold_weights=False, fusion=False,
+                            rules=False)  # nothing that the other side shares
     found = []
     for sizes, arrays, want in _runs(program, session, seed, asked, given):
         for runtime, run in [("", run_other), *others]:
@@ -147,8 +157,10 @@ def compare(program, run_other, seed, rtol, atol, asked=None, given=None, others
                 continue
             if len(got) != len(want):
                 raise ValueError(f"{runtime or 'the written file'} gives {len(got)} outputs; expected {len(want)}.")
-            found += [Difference(sizes, name or f"output {i}", _array(a), _array(b), rtol, atol, runtime)
-                      for i, (name, a, b) in enumerate(zip(_padded(names, len(want)), want, got))]
+            found += [
+                Difference(sizes, name or f"output {i}", _array(a), _array(b), rtol, atol, runtime)
+                for i, (name, a, b) in enumerate(zip(_padded(names, len(want)), want, got))
+            ]
     return found
 
 
@@ -173,4 +185,5 @@ def _runs(program, session, seed, asked, given):
                 first = first or error
             if not any(p[1].name.startswith(("int", "uint")) for p in program.inputs):
                 break
-    raise ValueError(f"the model takes none of the sizes that were tried: {first} Hint: --size NAME=4,8, or --input FILE.npz.")
+    raise ValueError(
+        f"the model takes none of the sizes that were tried: {first} Hint: --size NAME=4,8, or --input FILE.npz.")

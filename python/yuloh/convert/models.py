@@ -52,22 +52,25 @@ def refusals(source, out, **options):
         lines.append(f"{source.name}: {len(missing)} operators are not supported:")
         lines += [f"  {op:<28} x{count:<4} first at {place}{_further(source, op)}" for op, count, place in missing]
         word = missing[0][0]
-        lines += ["A way forward: a hook file, given as --hook FILE.py, that maps each of them:",
-                  "  import yuloh",
-                  f"  @yuloh.onnx.mapping({word!r}" + (")" if source.form == "ONNX" else ", dialect='paddle')"),
-                  f"  def {word.rpartition('.')[2].lower()}(attrs, x): return x * attrs['scale']",
-                  "or export the model from its own framework with simpler operators."]
+        lines += [
+            "A way forward: a hook file, given as --hook FILE.py, that maps each of them:", "  import yuloh",
+            f"  @yuloh.onnx.mapping({word!r}" + (")" if source.form == "ONNX" else ", dialect='paddle')"),
+            f"  def {word.rpartition('.')[2].lower()}(attrs, x): return x * attrs['scale']",
+            "or export the model from its own framework with simpler operators."
+        ]
         return lines
     try:
         without = _core.unwritable(source.program, out, **options)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        text = str(error).replace("Hint: fix that size in the InputSpec.", "Hint: fix it by --shape INPUT=N,M.. (-1: stays open).")
+        text = str(error).replace("Hint: fix that size in the InputSpec.",
+                                  "Hint: fix it by --shape INPUT=N,M.. (-1: stays open).")
         return [f"{source.name} cannot be written to {out}: {text}"]
     if without:
         lines.append(f"{len(without)} operators have no counterpart in {os.path.splitext(out)[1]}:")
         lines += [f"  {op:<28} x{count:<4} first at {place or '?'}: {why}" for op, count, place, why in without]
-        lines.append("A way forward: write them with other operators, compute them outside of the model, or convert to .yuloh, which "
-                     "keeps every op.")
+        lines.append(
+            "A way forward: write them with other operators, compute them outside of the model, or convert to .yuloh, which "
+            "keeps every op.")
     return lines
 
 
@@ -78,8 +81,8 @@ def _further(source, op):
 
 
 def runtimes(path, params=""):
-    """[(name, function of arrays)] of other makers' runtimes that are installed and read this file, each in a process of its
-    own.
+    """[(name, function of arrays)] of other makers' runtimes that are installed and read this file, each in a
+    process of its own.
     """
     if path.endswith(".onnx") and _installed("onnxruntime"):
         return [("onnxruntime", lambda arrays: _run_elsewhere(_ONNXRUNTIME, path, arrays))]
@@ -96,9 +99,12 @@ def _fixed(program, shapes):
     if unknown:
         raise ValueError(f"there is no input {sorted(unknown)[0]!r}; the model has {sorted(numbers)}.")
     slots = open_sizes(program)
-    return {label: [shapes[name][axis]] for name, i in numbers.items() if name in (shapes or {})
-            for axis, label in [(axis, label) for (at, axis), label in slots.items() if at == i]
-            if axis < len(shapes[name]) and shapes[name][axis] >= 0}
+    return {
+        label: [shapes[name][axis]]
+        for name, i in numbers.items() if name in (shapes or {})
+        for axis, label in [(axis, label) for (at, axis), label in slots.items() if at == i]
+        if axis < len(shapes[name]) and shapes[name][axis] >= 0
+    }
 
 
 def _installed(name):
@@ -116,21 +122,35 @@ def _run_elsewhere(code, path, arrays):
     with tempfile.TemporaryDirectory() as folder:
         given, out = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
         np.savez(given, **{f"a{i}": a.numpy() if isinstance(a, _core.Tensor) else a for i, a in enumerate(arrays)})
-        done = subprocess.run([sys.executable, "-c", code, path, given, out], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([sys.executable, "-c", code, path, given, out],
+                              capture_output=True,
+                              text=True,
+                              timeout=600)
         if done.returncode:
-            raise ConversionError(f"the other runtime refuses {path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+            raise ConversionError(
+                f"the other runtime refuses {path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
         with np.load(out) as found:
             return [found[f"arr_{i}"] for i in range(len(found.files))]
 
 
-def convert_model(source, out, rtol=1e-4, atol=1e-5, seed=0, sizes=None, given=None, others=True, keep=False, **options):
-    """Writes ``source`` (a ModelSource) to ``out`` and returns an Outcome. Raises ConversionError, with nothing written,
-    where an operator has no counterpart; where a difference is above the tolerance the file is not put in place either,
-    unless ``keep``.
+def convert_model(source,
+                  out,
+                  rtol=1e-4,
+                  atol=1e-5,
+                  seed=0,
+                  sizes=None,
+                  given=None,
+                  others=True,
+                  keep=False,
+                  **options):
+    """Writes ``source`` (a ModelSource) to ``out`` and returns an Outcome. Raises ConversionError, with nothing
+    written, where an operator has no counterpart; where a difference is above the tolerance the file is not put in
+    place either, unless ``keep``.
     """
     from ..inference import Config, create_predictor
     if os.path.splitext(out)[1] not in SUFFIXES:
-        raise ValueError(f"the format is not known by the suffix, got {out!r}; expected one of {', '.join(SUFFIXES)}.")
+        raise ValueError(
+            f"the format is not known by the suffix, got {out!r}; expected one of {', '.join(SUFFIXES)}.")
     sizes = {**(sizes or {}), **_fixed(source.program, options.get("shapes"))}
     lines = refusals(source, out, **options)
     if lines:
@@ -144,7 +164,8 @@ def convert_model(source, out, rtol=1e-4, atol=1e-5, seed=0, sizes=None, given=N
         beside = os.path.splitext(written)[0] + ".pdiparams"
         notes = []
         predictor = create_predictor(Config(written, beside) if os.path.exists(beside) else Config(written))
-        more = [(f"{name}, {side}", _optional(run, f"{name}, {side}", notes) if side == "IN" else run) for side, files in (("IN", (source.path, source.params)), ("OUT", (written,)))
+        more = [(f"{name}, {side}", _optional(run, f"{name}, {side}", notes) if side == "IN" else run)
+                for side, files in (("IN", (source.path, source.params)), ("OUT", (written, )))
                 for name, run in runtimes(*files)] if others and _has_numpy_types(source.program) else []
         found = compare(source.program, predictor.run, seed, rtol, atol, sizes, given, more)
         if keep or all(d.ok for d in found):
@@ -174,6 +195,7 @@ def _has_numpy_types(program):
 
 def _optional(run, name, notes):
     """``run``, but what it refuses becomes a note and is not compared: the source is not ours to mend."""
+
     def tried(arrays):
         try:
             return run(arrays)
@@ -181,4 +203,5 @@ def _optional(run, name, notes):
             if not any(n.startswith(name) for n in notes):
                 notes.append(f"{name}: {error}")
             return None
+
     return tried

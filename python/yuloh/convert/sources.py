@@ -28,14 +28,16 @@ def _of_the_user(what):
         raise
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{frame.filename}:{frame.lineno}"
+        place = f"{error.filename}:{error.lineno}" if isinstance(error,
+                                                                 SyntaxError) else f"{frame.filename}:{frame.lineno}"
         text = str(error).strip().splitlines()
         raise ValueError(f"{what}: {type(error).__name__}: {text[0] if text else ''} (at {place})") from error
 
 
 def layer_named(text):
-    """The Layer (or function) that ``pkg.mod.Name``, ``pkg.mod:Name`` or ``file.py:Name`` names; ``Name(num_classes=10)`` gives
-    arguments, which must be literals. Classes and builder functions are called. `paddle` means Yuloh.
+    """The Layer (or function) that ``pkg.mod.Name``, ``pkg.mod:Name`` or ``file.py:Name`` names;
+    ``Name(num_classes=10)`` gives arguments, which must be literals. Classes and builder functions are called.
+    `paddle` means Yuloh.
     """
     from ..cli import run
     from ..nn import Layer
@@ -47,7 +49,8 @@ def layer_named(text):
     module, name = _place(path)
     with _of_the_user(text):
         made = _found(module, name)
-        if isinstance(made, type) or (callable(made) and not isinstance(made, Layer) and (arguments or _builds_layer(made))):
+        if isinstance(made, type) or (callable(made) and not isinstance(made, Layer) and
+                                      (arguments or _builds_layer(made))):
             made = made(*args, **kwargs)
     return made
 
@@ -68,7 +71,8 @@ def _found(module, name):
             made = getattr(made, part)
         return made
     except (ImportError, AttributeError, FileNotFoundError) as error:
-        raise _Said(f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
+        raise _Said(
+            f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
 
 
 def _place(path):
@@ -94,7 +98,9 @@ def _builds_layer(function):
 def _literals(text, arguments):
     try:
         call = ast.parse(f"f({arguments})", mode="eval").body
-        return ([ast.literal_eval(a) for a in call.args], {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg})
+        return ([ast.literal_eval(a)
+                 for a in call.args], {k.arg: ast.literal_eval(k.value)
+                                       for k in call.keywords if k.arg})
     except (SyntaxError, ValueError, AttributeError):
         raise ValueError(f"the arguments of {text!r} must be literals, as in Name(num_classes=10).") from None
 
@@ -162,7 +168,8 @@ class ModelSource:
         from ..nn import Layer
         static = layer
         if isinstance(layer, Layer):
-            static = layer.forward if isinstance(layer.forward, StaticFunction) else StaticFunction(type(layer).forward, None, layer)
+            static = layer.forward if isinstance(layer.forward, StaticFunction) else StaticFunction(
+                type(layer).forward, None, layer)
         elif not isinstance(layer, StaticFunction):
             static = to_static(layer)
         with _of_the_user(name):

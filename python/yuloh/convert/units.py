@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert room: state dicts as units. A unit is what one module owns (a weight and its bias, a norm's four tensors), under
-the module's path; source and Layer are compared unit by unit.
+"""Convert room: state dicts as units. A unit is what one module owns (a weight and its bias, a norm's four
+tensors), under the module's path; source and Layer are compared unit by unit.
 """
 import re
 from collections import OrderedDict
@@ -12,7 +12,7 @@ __all__ = ["Source", "Target", "source_units", "target_units"]
 # Leaf of a Layer -> what PyTorch calls it.
 _LEAVES = {"_mean": "running_mean", "_variance": "running_var", "scale": "weight", "_weight": "weight"}
 _OLD = {"gamma": "weight", "beta": "bias"}  # of layer norms in files of early BERTs
-_COUNTERS = ("num_batches_tracked",)
+_COUNTERS = ("num_batches_tracked", )
 
 
 class Source:
@@ -83,7 +83,9 @@ def source_units(state, origin, targets):
 
 
 def _split_attention(units):
-    """A MultiheadAttention keeps query, key and value as one [3E, E] matrix and one vector; Paddle's as three Linears."""
+    """A MultiheadAttention keeps query, key and value as one [3E, E] matrix and one vector; Paddle's as three
+    Linears.
+    """
     result = OrderedDict()
     for path, unit in units.items():
         leaves = unit.leaves
@@ -100,13 +102,16 @@ def _split_attention(units):
                 elif f"in_proj_{leaf}" in leaves:
                     tensor, name, _ = leaves[f"in_proj_{leaf}"]
                     if tensor.shape[0] % 3:
-                        raise ValueError(f"convert: {name} should hold query, key and value, got shape {tensor.shape}; expected "
-                                         "3 times the embedding.")
+                        raise ValueError(
+                            f"convert: {name} should hold query, key and value, got shape {tensor.shape}; expected "
+                            "3 times the embedding.")
                     rows = tensor.shape[0] // 3
                     sub.add(leaf, tensor[i * rows:(i + 1) * rows], name, f"rows {i * rows}:{(i + 1) * rows}")
             result[sub.path] = sub
-        rest = {k: v for k, v in leaves.items()
-                if not k.startswith("in_proj_") and k not in [f"{p}_weight" for p in parts]}
+        rest = {
+            k: v
+            for k, v in leaves.items() if not k.startswith("in_proj_") and k not in [f"{p}_weight" for p in parts]
+        }
         if rest:
             result.setdefault(path, Source(path)).leaves.update(rest)
     return result

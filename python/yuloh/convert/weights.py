@@ -2,7 +2,8 @@
 """Convert room: weights under somebody else's names as the state dict of a Layer.
 
 Units (units.py) are matched by path first; what is left by order if both sequences agree shape by shape, or by shape
-where every shape is there once. Anything else is refused with both lists: a guess would be a model that runs and is wrong.
+where every shape is there once. Anything else is refused with both lists: a guess would be a model that runs and is
+wrong.
 """
 import re
 from collections import Counter, OrderedDict
@@ -14,9 +15,14 @@ __all__ = ["Conversion", "Row", "convert_state", "evident_origin", "pick_state"]
 
 _NESTS = ("state_dict", "model", "model_state_dict", "net", "weights", "params")
 # Words for one role in attention: order alone must never exchange them.
-_ROLES = {word: role for role, words in {
-    "query": "q query q_proj query_proj wq to_q q_lin", "key": "k key k_proj key_proj wk to_k k_lin",
-    "value": "v value v_proj value_proj wv to_v v_lin"}.items() for word in words.split()}
+_ROLES = {
+    word: role
+    for role, words in {
+        "query": "q query q_proj query_proj wq to_q q_lin", "key": "k key k_proj key_proj wk to_k k_lin", "value":
+        "v value v_proj value_proj wv to_v v_lin"
+    }.items()
+    for word in words.split()
+}
 
 
 class Row:
@@ -27,7 +33,9 @@ class Row:
 
 
 class Conversion:
-    """The outcome: ``state`` (complete or not), ``rows``, ``dropped``, ``unused`` and ``missing`` names, ``origin``."""
+    """The outcome: ``state`` (complete or not), ``rows``, ``dropped``, ``unused`` and ``missing`` names,
+    ``origin``.
+    """
 
     def __init__(self, origin):
         self.origin, self.state, self.rows = origin, OrderedDict(), []
@@ -43,11 +51,14 @@ class Conversion:
         lines = []
         if full and self.rows:
             width = max(len(r.target) for r in self.rows), max(len(r.source) for r in self.rows)
-            lines += [f"  {r.target:<{width[0]}}  <-  {r.source:<{width[1]}}  {str(list(r.shape)):<18} "
-                      f"{r.how}{', ' + r.note if r.note else ''}" for r in self.rows]
+            lines += [
+                f"  {r.target:<{width[0]}}  <-  {r.source:<{width[1]}}  {str(list(r.shape)):<18} "
+                f"{r.how}{', ' + r.note if r.note else ''}" for r in self.rows
+            ]
         counts = Counter(r.how for r in self.rows)
-        lines.append(f"{len(self.rows)} tensors mapped ({', '.join(f'{n} {how}' for how, n in counts.items()) or 'none'})"
-                     + (f", {len(self.dropped)} batch counters dropped" if self.dropped else ""))
+        lines.append(
+            f"{len(self.rows)} tensors mapped ({', '.join(f'{n} {how}' for how, n in counts.items()) or 'none'})" +
+            (f", {len(self.dropped)} batch counters dropped" if self.dropped else ""))
         for title, names in (("of the file not used", self.unused), ("of the model without a value", self.missing)):
             if names:
                 lines.append(f"{len(names)} {title}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}")
@@ -55,7 +66,9 @@ class Conversion:
 
 
 def pick_state(value, key=None):
-    """The flat {name: tensor} in what a file holds: the dict itself, or the only dict of tensors in it (``key`` chooses)."""
+    """The flat {name: tensor} in what a file holds: the dict itself, or the only dict of tensors in it (``key``
+    chooses).
+    """
     if key is not None:
         for part in key.split("."):
             if not isinstance(value, dict) or part not in value:
@@ -71,7 +84,8 @@ def pick_state(value, key=None):
     found = {k: v for k, v in found.items() if v}
     names = [k for k in _NESTS if k in found] or list(found)
     if len(found) > 1 and len(names) != 1:
-        raise ValueError(f"convert: the file holds several dicts of tensors, {sorted(found)}. Hint: choose one by --key.")
+        raise ValueError(
+            f"convert: the file holds several dicts of tensors, {sorted(found)}. Hint: choose one by --key.")
     if not found:
         raise ValueError("convert: the file holds no dict of tensors.")
     return found[names[0]]
@@ -84,16 +98,18 @@ def _flat(value):
 
 
 def _is_tensor(value):
-    return isinstance(value, _core.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape") and value.dtype.kind in "fiubc")
+    return isinstance(value, _core.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape")
+                                               and value.dtype.kind in "fiubc")
 
 
 def convert_state(state, layer, origin="auto", rename=None, ignore=(), loose=False):
     """Conversion of ``{name: tensor}`` to ``layer``'s names and layouts.
 
-    ``origin``: "pytorch" (Linear weights are transposed, running_mean is _mean ...), "paddle" (nothing is turned) or "auto".
-    ``rename(name, shape)`` gives another name, or None to leave a tensor out; ``ignore``: patterns of names to leave out;
-    ``loose``: what is left may be matched by the order within each shape (a norm stands elsewhere in its block).
-    ValueError where the origin or a match is ambiguous; a Conversion that is not ``complete`` says what is left.
+    ``origin``: "pytorch" (Linear weights are transposed, running_mean is _mean ...), "paddle" (nothing is turned)
+    or "auto". ``rename(name, shape)`` gives another name, or None to leave a tensor out; ``ignore``: patterns of
+    names to leave out; ``loose``: what is left may be matched by the order within each shape (a norm stands
+    elsewhere in its block). ValueError where the origin or a match is ambiguous; a Conversion that is not
+    ``complete`` says what is left.
     """
     chosen = OrderedDict()
     for name, tensor in state.items():
@@ -115,8 +131,9 @@ def convert_state(state, layer, origin="auto", rename=None, ignore=(), loose=Fal
     if both[1].complete and any("left as it is" in r.note for r in both[0].rows):
         return both[1]
     if len(whole) == 2 and turned:
-        raise ValueError(f"convert: {turned[0].source} is square, so its shape does not tell whether the file is PyTorch's ([out, in]) "
-                         "or Paddle's ([in, out]). Hint: say --from pytorch or --from paddle.")
+        raise ValueError(
+            f"convert: {turned[0].source} is square, so its shape does not tell whether the file is PyTorch's ([out, in]) "
+            "or Paddle's ([in, out]). Hint: say --from pytorch or --from paddle.")
     return whole[0] if whole else both[0]
 
 
@@ -146,9 +163,11 @@ def _convert(state, layer, targets, origin, loose):
         if not more:
             result.hints += _hints(left_s, left_t, origin)
     _fill(result, layer, pairs, origin)
-    if origin == "pytorch" and any(isinstance(l, nn.Dropout) and l.mode == "downscale_in_infer" and l.p for l in layer.sublayers()):
-        result.hints.append("Note: this model's Dropout scales when it infers (mode=\"downscale_in_infer\"), PyTorch's when it trains: "
-                            "outputs differ until mode is \"upscale_in_train\".")
+    if origin == "pytorch" and any(
+            isinstance(l, nn.Dropout) and l.mode == "downscale_in_infer" and l.p for l in layer.sublayers()):
+        result.hints.append(
+            "Note: this model's Dropout scales when it infers (mode=\"downscale_in_infer\"), PyTorch's when it trains: "
+            "outputs differ until mode is \"upscale_in_train\".")
     result.unused += [name for s in left_s for _, name, _ in s.leaves.values()]
     result.missing += [_join(t.path, leaf) for t in left_t for leaf in t.leaves]
     return result
@@ -189,8 +208,8 @@ def _signature_of_source(unit):
 
 
 def _fits(source, target, origin):
-    """"" where every tensor has its counterpart; "as it is" where a Linear's does if it is not transposed (GPT-2's Conv1D);
-    None otherwise.
+    """"" where every tensor has its counterpart; "as it is" where a Linear's does if it is not transposed (GPT-2's
+    Conv1D); None otherwise.
     """
     a, b = _signature_of_source(source), _signature_of_target(target, origin)
     if a == b:
@@ -231,11 +250,13 @@ def _crossed(source, target, sources, targets):
 
 def _by_order_of_shape(sources, targets, origin):
     """Pairs within each shape in their order, if that settles everything."""
+
     def grouped(units, signature):
         groups = {}
         for unit in units:
             groups.setdefault(_key(signature(unit)), []).append(unit)
         return groups
+
     a = grouped(sources, _signature_of_source)
     b = grouped(targets, lambda t: _signature_of_target(t, origin))
     if {k: len(v) for k, v in a.items()} != {k: len(v) for k, v in b.items()}:
@@ -267,7 +288,9 @@ def _without_tied(left, pairs, result):
     for unit in left:
         twins = [used.get(id(tensor)) for tensor, _, _ in unit.leaves.values()]
         if all(twins):
-            result.hints += [f"{name} is the same tensor as {twin}" for (_, name, _), twin in zip(unit.leaves.values(), twins)]
+            result.hints += [
+                f"{name} is the same tensor as {twin}" for (_, name, _), twin in zip(unit.leaves.values(), twins)
+            ]
         else:
             rest.append(unit)
     return rest
@@ -277,8 +300,9 @@ def _hints(sources, targets, origin):
     lines = []
     for s, t in zip(sources, targets):
         if _fits(s, t, origin) is None or _crossed(s, t, sources, targets):
-            lines.append(f"By order the first that do not agree: {_describe(s.path, _signature_of_source(s))} in the file, "
-                         f"{_describe(t.path, _signature_of_target(t, origin))} in the model.")
+            lines.append(
+                f"By order the first that do not agree: {_describe(s.path, _signature_of_source(s))} in the file, "
+                f"{_describe(t.path, _signature_of_target(t, origin))} in the model.")
             break
     words = list(dict.fromkeys(s.path.split(".")[0] for s in sources))
     for word in words:
@@ -336,7 +360,9 @@ def _squeeze_to(shape, rank):
 
 
 def _linear_layouts(pairs, origin):
-    """{id of a Linear: whether its weight is stored [in, out] already}. Square ones follow the others of their name."""
+    """{id of a Linear: whether its weight is stored [in, out] already}. Square ones follow the others of their
+    name.
+    """
     result, votes, square = {}, {}, []
     for s, t, _ in pairs:
         if not t.is_linear or origin != "pytorch":
@@ -352,7 +378,8 @@ def _linear_layouts(pairs, origin):
     for t, kind, s in square:
         vote = votes.get(kind) or every or {False}
         if len(vote) > 1:
-            raise ValueError(f"convert: {s.path}.weight is square, and other Linears of the file are stored both as [out, in] and as "
-                             "[in, out]. Hint: say which by --from paddle, or turn it in a hook.")
+            raise ValueError(
+                f"convert: {s.path}.weight is square, and other Linears of the file are stored both as [out, in] and as "
+                "[in, out]. Hint: say which by --from paddle, or turn it in a hook.")
         result[id(t)] = vote == {True}
     return result

@@ -80,7 +80,9 @@ def _load_index(path, return_numpy, verify):
             raise ValueError(f"the index names {part[:100]!r}; expected a file beside it")
         if part not in parts:
             from .io import load as load_file
-            parts[part] = load_file(os.path.join(folder, part), return_numpy=return_numpy, **({} if verify else {"verify": False}))
+            parts[part] = load_file(os.path.join(folder, part),
+                                    return_numpy=return_numpy,
+                                    **({} if verify else {"verify": False}))
         if name not in parts[part]:
             raise ValueError(f"{part} holds no tensor {name[:100]}, which the index promises")
         state[name] = parts[part][name]
@@ -105,8 +107,8 @@ def _as_arrays(value, done):
 
 
 def save_safetensors(obj, path):
-    """Writes {name: tensor or array}. A tensor under several names is written once; the other names go into the metadata as
-    {name: name that is stored}, the convention of Hugging Face's ``save_model``.
+    """Writes {name: tensor or array}. A tensor under several names is written once; the other names go into the
+    metadata as {name: name that is stored}, the convention of Hugging Face's ``save_model``.
     """
     from ..tensor import to_tensor
     if not isinstance(obj, dict):
@@ -114,8 +116,9 @@ def save_safetensors(obj, path):
     stored, first, metadata = [], {}, {"format": "pd"}
     for name, value in obj.items():
         if not isinstance(name, str) or isinstance(value, (dict, list, tuple)) or not hasattr(value, "shape"):
-            raise TypeError(f"save: a safetensors file takes names and tensors only, got {name!r}: {type(value).__name__}. Hint: "
-                            "save optimizer states and nested containers as .pdparams.")
+            raise TypeError(
+                f"save: a safetensors file takes names and tensors only, got {name!r}: {type(value).__name__}. Hint: "
+                "save optimizer states and nested containers as .pdparams.")
         if id(value) in first:
             if name == "format":
                 raise ValueError("save: a second name of a tensor must not be `format` in a safetensors file.")

@@ -3,8 +3,8 @@
 
 A pickle is a program: an unrestricted reader runs whatever the file's author put in. Here names outside a table, and
 calls of anything but what the table holds, raise ``pickle.UnpicklingError`` before anything of theirs is called;
-nothing is allocated from a size that the file merely claims. Python's own reader in Python is the base, not the one in C:
-that one makes its memo as large as a file says.
+nothing is allocated from a size that the file merely claims. Python's own reader in Python is the base, not the one
+in C: that one makes its memo as large as a file says.
 """
 import codecs
 import collections
@@ -29,7 +29,7 @@ class _ArrayType:
 def _reconstruct(kind, shape, code):
     if kind is not _ArrayType:
         raise pickle.UnpicklingError("only numpy arrays can be rebuilt.")
-    return np.ndarray.__new__(np.ndarray, (0,), "b")
+    return np.ndarray.__new__(np.ndarray, (0, ), "b")
 
 
 def _scalar(dtype, data=b""):
@@ -64,10 +64,12 @@ def _evaluate(text, names):
 
 def _container(kind):
     """``kind`` of what is there already: a range could be as long as it likes."""
+
     def make(*items):
         if any(not isinstance(i, (list, tuple, dict, set, frozenset)) for i in items):
             _refuse(f"{kind.__name__} of anything but a container")
         return kind(*items)
+
     return make
 
 
@@ -78,8 +80,7 @@ def _bytearray(data=b"", encoding="latin1"):
 
 
 def _encode(text, encoding="utf-8"):
-    return codecs.encode(text, encoding) if encoding in ("latin1", "latin-1", "utf-8",
-                                                         "ascii") else _refuse(encoding)
+    return codecs.encode(text, encoding) if encoding in ("latin1", "latin-1", "utf-8", "ascii") else _refuse(encoding)
 
 
 def _refuse(what):
@@ -87,10 +88,15 @@ def _refuse(what):
 
 
 _ALLOWED = {
-    ("builtins", "complex"): complex, ("builtins", "slice"): slice, ("builtins", "range"): range,
-    ("builtins", "bytearray"): _bytearray, ("builtins", "eval"): _evaluate,
+    ("builtins", "complex"): complex,
+    ("builtins", "slice"): slice,
+    ("builtins", "range"): range,
+    ("builtins", "bytearray"): _bytearray,
+    ("builtins", "eval"): _evaluate,
     ("collections", "OrderedDict"): collections.OrderedDict,
-    ("_codecs", "encode"): _encode, ("numpy", "ndarray"): _ArrayType, ("numpy", "dtype"): _dtype,
+    ("_codecs", "encode"): _encode,
+    ("numpy", "ndarray"): _ArrayType,
+    ("numpy", "dtype"): _dtype,
 }
 for _kind in (tuple, list, dict, set, frozenset):
     _ALLOWED[("builtins", _kind.__name__)] = _container(_kind)
@@ -122,14 +128,16 @@ class _Bounded:
 
 
 def _forbidden(what):
+
     def refuse(self):
         _refuse(what)
+
     return refuse
 
 
 class RestrictedUnpickler(pickle._Unpickler):
-    """``pickle.Unpickler`` limited to arrays, numbers, text and containers. A subclass may know more names (``allowed``:
-    {(module, name): object}) and give reasons for those it refuses (``reason(module, name)``).
+    """``pickle.Unpickler`` limited to arrays, numbers, text and containers. A subclass may know more names
+    (``allowed``: {(module, name): object}) and give reasons for those it refuses (``reason(module, name)``).
     """
     allowed = _ALLOWED
 
@@ -165,7 +173,8 @@ class RestrictedUnpickler(pickle._Unpickler):
         made = self.stack[-1]
         if isinstance(made, (np.ndarray, np.dtype)):
             made.__setstate__(state)
-        elif not isinstance(made, collections.OrderedDict):  # attributes of an OrderedDict (torch's _metadata) are dropped
+        elif not isinstance(made,
+                            collections.OrderedDict):  # attributes of an OrderedDict (torch's _metadata) are dropped
             _refuse(f"setting the state of a {type(made).__name__}")
 
     def _load_bytearray8(self):

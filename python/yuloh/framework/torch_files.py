@@ -2,8 +2,8 @@
 """Framework room: weight files of PyTorch (``.pt``, ``.pth``, ``.bin``), tensors only.
 
 Two formats: a zip archive of a pickle and one uncompressed entry per storage (since 1.6), and a chain of pickles
-followed by the storages. The pickle is read by the restricted reader: nothing in the file is run. Archives are mapped;
-a tensor is copied only where its strides, alignment or byte order ask for it.
+followed by the storages. The pickle is read by the restricted reader: nothing in the file is run. Archives are
+mapped; a tensor is copied only where its strides, alignment or byte order ask for it.
 """
 import io
 import struct
@@ -20,18 +20,42 @@ _MAX_DIRECTORY = 64 << 20  # bytes of an archive's list of entries
 _MAX_CHAIN = 1 << 28  # of the older format's pickles
 
 _STORAGES = {
-    "FloatStorage": "F32", "DoubleStorage": "F64", "HalfStorage": "F16", "BFloat16Storage": "BF16",
-    "LongStorage": "I64", "IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8",
-    "ByteStorage": "U8", "BoolStorage": "BOOL", "ComplexFloatStorage": "C64", "ComplexDoubleStorage": "C128",
+    "FloatStorage": "F32",
+    "DoubleStorage": "F64",
+    "HalfStorage": "F16",
+    "BFloat16Storage": "BF16",
+    "LongStorage": "I64",
+    "IntStorage": "I32",
+    "ShortStorage": "I16",
+    "CharStorage": "I8",
+    "ByteStorage": "U8",
+    "BoolStorage": "BOOL",
+    "ComplexFloatStorage": "C64",
+    "ComplexDoubleStorage": "C128",
 }
 _DTYPES = {
-    "float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
-    "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL", "complex64": "C64", "complex128": "C128",
-    "uint16": "U16", "uint32": "U32", "uint64": "U64", "float8_e4m3fn": "F8_E4M3",
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "complex128": "C128",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
 }
-_BYTES = {"F32": 4, "F64": 8, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
-          "C64": 8, "C128": 16, "U16": 2, "U32": 4, "U64": 8, "F8_E4M3": 1, "F8_E5M2": 1}
+_BYTES = {
+    "F32": 4, "F64": 8, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1, "C64": 8,
+    "C128": 16, "U16": 2, "U32": 4, "U64": 8, "F8_E4M3": 1, "F8_E5M2": 1
+}
 
 
 class _Marker:
@@ -106,16 +130,24 @@ def _default_dict(factory=None, items=None):
 
 _ALLOWED = {
     **RestrictedUnpickler.allowed,
-    ("torch._utils", "_rebuild_tensor"): _Tensor, ("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
-    ("torch._utils", "_rebuild_tensor_v3"): _tensor_v3, ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch._utils", "_rebuild_tensor"): _Tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
+    ("torch._utils", "_rebuild_tensor_v3"): _tensor_v3,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): _parameter,
-    ("torch._tensor", "_rebuild_from_type_v2"): _from_type, ("torch", "Size"): _size, ("torch", "device"): _device,
+    ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
+    ("torch", "Size"): _size,
+    ("torch", "device"): _device,
     ("torch", "Tensor"): _Marker("class", "Tensor"),
     ("torch.nn.parameter", "Parameter"): _Marker("class", "Parameter"),
-    ("torch.storage", "UntypedStorage"): _Marker("storage", "U8"), ("torch", "UntypedStorage"): _Marker("storage", "U8"),
-    ("collections", "Counter"): _counter, ("collections", "defaultdict"): _default_dict,
-    **{("torch", name): _Marker("storage", element) for name, element in _STORAGES.items()},
-    **{("torch", name): _Marker("dtype", element) for name, element in _DTYPES.items()},
+    ("torch.storage", "UntypedStorage"): _Marker("storage", "U8"),
+    ("torch", "UntypedStorage"): _Marker("storage", "U8"),
+    ("collections", "Counter"): _counter,
+    ("collections", "defaultdict"): _default_dict,
+    **{("torch", name): _Marker("storage", element)
+       for name, element in _STORAGES.items()},
+    **{("torch", name): _Marker("dtype", element)
+       for name, element in _DTYPES.items()},
 }
 _REASONS = (
     ("quantiz", "quantised tensors have no counterpart here; save dequantize()d ones."),
@@ -150,7 +182,8 @@ class _Unpickler(RestrictedUnpickler):
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
             _refuse("a reference to something outside the file")
         kind, key, count = pid[1], pid[2], pid[4]
-        if not isinstance(kind, _Marker) or kind.kind != "storage" or type(count) is not int or not 0 <= count < 1 << 46:
+        if not isinstance(kind,
+                          _Marker) or kind.kind != "storage" or type(count) is not int or not 0 <= count < 1 << 46:
             _refuse("a storage of an unknown kind")
         if len(pid) == 6 and pid[5] is not None:
             _refuse("a view of a storage (written by PyTorch before 0.4)")
@@ -205,8 +238,8 @@ def is_torch_file(head):
 
 
 def load_torch(source, name, verify=True):
-    """The object in a file (a path, or all its bytes), with Tensors. ValueError, NotImplementedError or UnpicklingError say
-    what is damaged or refused.
+    """The object in a file (a path, or all its bytes), with Tensors. ValueError, NotImplementedError or
+    UnpicklingError say what is damaged or refused.
     """
     file = _core.FileBytes(source, name)
     storages = {}
@@ -250,7 +283,8 @@ def _entries(source, file):
                 found[entry.filename] = None
                 continue
             if start + entry.file_size > len(file):
-                raise ValueError(f"entry {entry.filename[:100]} ends at {start + entry.file_size}, the file at {len(file)}")
+                raise ValueError(
+                    f"entry {entry.filename[:100]} ends at {start + entry.file_size}, the file at {len(file)}")
             found[entry.filename] = (start, entry.file_size, entry.CRC)
     return found
 
@@ -259,8 +293,9 @@ def _entry(entries, name):
     if name not in entries:
         raise ValueError(f"entry {name[:100]} is missing")
     if entries[name] is None:
-        raise ValueError(f"entry {name[:100]} is compressed or encrypted, and torch.save does neither. Hint: save it again with "
-                         "torch.save")
+        raise ValueError(
+            f"entry {name[:100]} is compressed or encrypted, and torch.save does neither. Hint: save it again with "
+            "torch.save")
     return entries[name]
 
 
@@ -271,19 +306,22 @@ def _check(file, name, entry):
         block = file.read(start + at, min(size - at, 1 << 20))
         crc, at = zlib.crc32(block, crc), at + len(block)
     if crc != expected:
-        raise ValueError(f"entry {name} is damaged: its checksum is {crc:08x}, the archive says {expected:08x}. Hint: "
-                         "verify=False reads it all the same")
+        raise ValueError(
+            f"entry {name} is damaged: its checksum is {crc:08x}, the archive says {expected:08x}. Hint: "
+            "verify=False reads it all the same")
 
 
 def _read_archive(source, file, storages, verify):
     entries = _entries(source, file)
     pickles = [name for name in entries if name == "data.pkl" or name.endswith("/data.pkl")]
     if len(pickles) != 1:
-        raise ValueError(f"it is an archive with {len(pickles)} entries data.pkl; expected one, as torch.save writes it")
+        raise ValueError(
+            f"it is an archive with {len(pickles)} entries data.pkl; expected one, as torch.save writes it")
     prefix = pickles[0][:-len("data.pkl")]
     if prefix + "constants.pkl" in entries:
-        raise NotImplementedError("it is a TorchScript program, not weights. Hint: in PyTorch, save module.state_dict(), or "
-                                  "export the module to ONNX and read that.")
+        raise NotImplementedError(
+            "it is a TorchScript program, not weights. Hint: in PyTorch, save module.state_dict(), or "
+            "export the module to ONNX and read that.")
     order = _entry_text(file, entries, prefix + "byteorder") or "little"
     if order not in ("little", "big"):
         raise ValueError(f"its byte order is {order[:20]!r}; expected little or big")

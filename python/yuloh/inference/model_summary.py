@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference room: ``paddle.inference.summary``, what a saved model is made of, what it costs and what could be done about it.
+"""Inference room: ``paddle.inference.summary``, what a saved model is made of, what it costs and what could be done
+about it.
 
 FLOPs, bytes moved and peak memory are those of the Plan that would run (``Session.prepare``); nothing is computed.
 """
@@ -11,7 +12,8 @@ from .. import _core
 
 __all__ = ["Summary", "summarise", "summary"]
 
-_PRODUCTS = ("conv", "matmul", "linear", "attention", "scaled_dot", "flash", "lstm", "gru", "rnn", "depthwise")  # kernels
+_PRODUCTS = ("conv", "matmul", "linear", "attention", "scaled_dot", "flash", "lstm", "gru", "rnn", "depthwise"
+             )  # kernels
 _NO_WORK = ("Constant", "full", "full_int_array", "assign_value", "fill_constant")  # operators that are data
 _DELICATE = ("softmax", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "group_norm", "log_softmax", "gelu")
 
@@ -19,8 +21,9 @@ _DELICATE = ("softmax", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "group
 def summary(path, params=None, sizes=None, show=True):
     """Prints, and returns as a Summary, what the saved model at ``path`` consists of.
 
-    ``path``: .onnx, .pdmodel, .json, .yuloh, or the prefix given to ``jit.save``. ``sizes``: {open dim: size or list of
-    sizes}, by default the batch is 1 and 8 ("batch" names it). ``str(summary)`` is the text, ``as_dict()`` the figures.
+    ``path``: .onnx, .pdmodel, .json, .yuloh, or the prefix given to ``jit.save``. ``sizes``: {open dim: size or
+    list of sizes}, by default the batch is 1 and 8 ("batch" names it). ``str(summary)`` is the text, ``as_dict()``
+    the figures.
     """
     from ..convert.sources import ModelSource
     found = summarise(ModelSource.of_file(path, params or ""), sizes)
@@ -56,16 +59,20 @@ class Summary:
 def summarise(source, sizes=None, detail=False):
     """Summary of a ModelSource; ``detail``: with every operator and its shapes."""
     names = _operators(source)
-    weights = [*source.file.weights, *source.file.constants] if source.file else [(w[0] or w[1], w[4]) for w in source.program.weights()]
+    weights = [*source.file.weights, *source.file.constants] if source.file else [(w[0] or w[1], w[4])
+                                                                                  for w in source.program.weights()]
     data = {
-        "model": source.name, "format": source.form,
-        "inputs": [_port(p) for p in source.program.inputs], "outputs": [_port(p) for p in source.program.outputs],
+        "model": source.name,
+        "format": source.form,
+        "inputs": [_port(p) for p in source.program.inputs],
+        "outputs": [_port(p) for p in source.program.outputs],
         "parameters": sum(_count(t) for _, t in weights if t.dtype.is_floating_point()),
         "weight_bytes": sum(_count(t) * t.dtype.itemsize for _, t in weights),
         "weight_types": dict(Counter(t.dtype.name for _, t in weights)),
         "operators": dict(Counter(names).most_common()),
         "unsupported": [{"operator": op, "count": n, "place": place} for op, n, place in source.unsupported()],
-        "bindings": [], "notes": [],
+        "bindings": [],
+        "notes": [],
     }
     if source.file and source.file.opsets:
         data["opsets"] = dict(source.file.opsets)
@@ -95,8 +102,14 @@ def _count(tensor):
 
 def _port(port):
     name, dtype, dims, labels = port
-    return {"name": name, "dtype": dtype.name, "shape": [n if n >= 0 else (labels[i] if i < len(labels) and labels[i] else f"{name}.{i}")
-                                                         for i, n in enumerate(dims)]}
+    return {
+        "name":
+        name, "dtype":
+        dtype.name, "shape": [
+            n if n >= 0 else (labels[i] if i < len(labels) and labels[i] else f"{name}.{i}")
+            for i, n in enumerate(dims)
+        ]
+    }
 
 
 # ---- the plan ----------------------------------------------------------------------------------------------
@@ -126,16 +139,24 @@ def _bind(source, sizes, data):
     else:
         if not guessed:
             raise ValueError(f"the model cannot be prepared at these sizes: {first}")
-        data["notes"].append(f"No plan at the sizes that were tried: {str(first).splitlines()[0]} Hint: give sizes of the open dims.")
+        data["notes"].append(
+            f"No plan at the sizes that were tried: {str(first).splitlines()[0]} Hint: give sizes of the open dims.")
     if any("plan" in b for b in data["bindings"]):
-        data["notes"].append("Shapes depend on the data that are fed: the model runs piece by piece, and its cost is known then only.")
+        data["notes"].append(
+            "Shapes depend on the data that are fed: the model runs piece by piece, and its cost is known then only.")
     return session, types
 
 
 def _figures(plan):
-    return {"flops": plan["flops"], "bytes": plan["bytes"], "peak_bytes": plan["peak_bytes"], "arena_bytes": plan["arena_bytes"],
-            "steps": plan["steps"],
-            "kernels": [{"ops": what, "kernel": how, "flops": flops, "bytes": moved} for what, how, flops, moved in plan["kernels"]]}
+    return {
+        "flops":
+        plan["flops"], "bytes":
+        plan["bytes"], "peak_bytes":
+        plan["peak_bytes"], "arena_bytes":
+        plan["arena_bytes"], "steps":
+        plan["steps"], "kernels":
+        [{"ops": what, "kernel": how, "flops": flops, "bytes": moved} for what, how, flops, moved in plan["kernels"]]
+    }
 
 
 def _details(source, types, notes):
@@ -178,22 +199,27 @@ def _fusion(names, binding):
     left = sum(any("batch_norm" in o for o in _ops_of(k)) for k in kernels)
     fused = Counter(k["ops"].split(":")[0] for k in kernels if len(_ops_of(k)) > 1)
     alone = Counter(_ops_of(k)[0] for k in kernels if len(_ops_of(k)) == 1 and not _is_product(k))
-    return {"operators": sum(n not in _NO_WORK for n in names), "kernels": len(kernels), "batch_norms": norms, "batch_norms_folded": max(0, norms - left),
-            "fused": dict(fused.most_common()), "alone": dict(alone.most_common())}
+    return {
+        "operators": sum(n not in _NO_WORK for n in names), "kernels": len(kernels), "batch_norms": norms,
+        "batch_norms_folded": max(0, norms - left), "fused": dict(fused.most_common()), "alone":
+        dict(alone.most_common())
+    }
 
 
 # ---- words -------------------------------------------------------------------------------------------------
 def _advice(data, names):
     lines = []
     if data["unsupported"]:
-        lines.append(f"{len(data['unsupported'])} operators have no mapping: map them in a hook (yuloh convert --hook), or export "
-                     "the model with simpler ones.")
+        lines.append(
+            f"{len(data['unsupported'])} operators have no mapping: map them in a hook (yuloh convert --hook), or export "
+            "the model with simpler ones.")
     fusion = data.get("fusion")
     if fusion:
-        lines.append(f"Fusion: {fusion['operators']} operators become {fusion['kernels']} kernels; "
-                     f"{sum(fusion['fused'].values())} of them carry several ops"
-                     + (f"; {fusion['batch_norms_folded']} of {fusion['batch_norms']} batch norms are folded into the weights before them"
-                        if fusion["batch_norms"] else "") + ".")
+        lines.append(
+            f"Fusion: {fusion['operators']} operators become {fusion['kernels']} kernels; "
+            f"{sum(fusion['fused'].values())} of them carry several ops" +
+            (f"; {fusion['batch_norms_folded']} of {fusion['batch_norms']} batch norms are folded into the weights before them"
+             if fusion["batch_norms"] else "") + ".")
     if not data["bindings"] or "kernels" not in data["bindings"][-1]:
         return lines
     kernels, total = data["bindings"][-1]["kernels"], max(1.0, data["bindings"][-1]["flops"])
@@ -204,16 +230,19 @@ def _advice(data, names):
     if quantised:
         lines.append(f"Quantisation: the model is quantised already ({len(quantised)} operators).")
     elif share >= 0.5:
-        lines.append(f"Quantisation: {len(products)} products and convolutions make up {share:.0%} of the FLOPs, so int8 suits the model; "
-                     f"its weights would take about {_size(data['weight_bytes'] / 4)} instead of {_size(data['weight_bytes'])}. "
-                     "Keep the first and the last of them in float until the accuracy is measured"
-                     + (f", and {', '.join(delicate[:4])} always (disabled_ops)." if delicate else "."))
+        lines.append(
+            f"Quantisation: {len(products)} products and convolutions make up {share:.0%} of the FLOPs, so int8 suits the model; "
+            f"its weights would take about {_size(data['weight_bytes'] / 4)} instead of {_size(data['weight_bytes'])}. "
+            "Keep the first and the last of them in float until the accuracy is measured" +
+            (f", and {', '.join(delicate[:4])} always (disabled_ops)." if delicate else "."))
     else:
-        lines.append(f"Quantisation: products and convolutions are {share:.0%} of the FLOPs only; int8 would save memory for weights, "
-                     "little time.")
+        lines.append(
+            f"Quantisation: products and convolutions are {share:.0%} of the FLOPs only; int8 would save memory for weights, "
+            "little time.")
     if share >= 0.5:
-        lines.append("Half: enable_tensorrt_engine(precision_mode=PrecisionType.Half) computes products and convolutions in bfloat16"
-                     + (f"; disabled_ops={delicate[:4]} keeps the others in float32 if answers differ." if delicate else "."))
+        lines.append(
+            "Half: enable_tensorrt_engine(precision_mode=PrecisionType.Half) computes products and convolutions in bfloat16"
+            + (f"; disabled_ops={delicate[:4]} keeps the others in float32 if answers differ." if delicate else "."))
     moved = sum(k["bytes"] for k in kernels if k not in products)
     everything = max(1.0, data["bindings"][-1]["bytes"])
     if moved > 0.5 * everything:
@@ -221,8 +250,9 @@ def _advice(data, names):
         for k in kernels:
             if k not in products:
                 worst[k["ops"].split(":")[0]] += k["bytes"]
-        lines.append(f"Memory: {moved / everything:.0%} of the bytes are moved by kernels that are not products, most by "
-                     + ", ".join(f"{n} ({b / everything:.0%})" for n, b in worst.most_common(3)) + ".")
+        lines.append(
+            f"Memory: {moved / everything:.0%} of the bytes are moved by kernels that are not products, most by " +
+            ", ".join(f"{n} ({b / everything:.0%})" for n, b in worst.most_common(3)) + ".")
     return lines
 
 
@@ -246,8 +276,9 @@ def _ports(ports):
 
 
 def _lines(d):
-    yield f"{os.path.basename(d['model'])}: {d['format']}" + (
-        ", opset " + ", ".join(f"{k + ' ' if k else ''}{v}" for k, v in d["opsets"].items()) if "opsets" in d else "")
+    yield f"{os.path.basename(d['model'])}: {d['format']}" + (", opset " + ", ".join(f"{k + ' ' if k else ''}{v}"
+                                                                                     for k, v in d["opsets"].items())
+                                                              if "opsets" in d else "")
     yield f"  inputs      {_ports(d['inputs'])}"
     yield f"  outputs     {_ports(d['outputs'])}"
     types = ", ".join(f"{n} {t}" for t, n in d["weight_types"].items())
@@ -266,8 +297,10 @@ def _lines(d):
         rows = [("sizes", "FLOPs", "bytes moved", "peak memory", "work memory", "kernels")]
         for b in d["bindings"]:
             sizes = ", ".join(f"{k}={v}" for k, v in b["sizes"].items()) or "fixed"
-            rows.append((sizes, "?", "?", "?", "?", "?") if "flops" not in b else
-                        (sizes, _many(b["flops"]), _size(b["bytes"]), _size(b["peak_bytes"]), _size(b["arena_bytes"]), str(b["steps"])))
+            rows.append((sizes, "?", "?", "?", "?",
+                         "?") if "flops" not in b else (sizes, _many(b["flops"]), _size(b["bytes"]),
+                                                        _size(b["peak_bytes"]), _size(b["arena_bytes"]),
+                                                        str(b["steps"])))
         widths = [max(len(r[i]) for r in rows) for i in range(6)]
         for r in rows:
             yield "    " + r[0].ljust(widths[0]) + "".join("  " + c.rjust(w) for c, w in zip(r[1:], widths[1:]))
