@@ -158,7 +158,8 @@ bool is_constant(const TracedNode& n, const std::vector<OpenType>& out) {
 }  // namespace
 
 void write_onnx(const TracedProgram& p, const std::string& path, const WriteOptions& o, Refusals* dry) {
-  const std::vector<std::vector<OpenType>> types = open_types(p);
+  Recorded recorded;
+  const std::vector<std::vector<OpenType>> types = open_types(p, &recorded);
   OnnxGraph g(checked_opset(o.opset));
   Refusals refused;
   std::vector<OnnxGraph::Id> inputs;
@@ -177,6 +178,7 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
     const TracedNode& n = p.nodes[i];
     OnnxNode node(g, p, n);
     node.port_ids = &inputs, node.dim_cache = &dims, node.out = types[i];
+    node.recorded = &recorded, node.made = &made;
     if (n.kind == TracedNode::Kind::kInput) {
       made[i] = {inputs[n.number]};
       continue;

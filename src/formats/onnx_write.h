@@ -100,6 +100,8 @@ class OnnxNode : public WriteNode {
   void done(Id id) { result = {id}; }
   Id reshaped(Id x, const OpenType& t, const std::vector<Id>& open_dims);  // to t; open dims in order as int64 [1]
 
+  Id value(const TracedRef& r) const { return (*made)[r.node][r.index]; }
+  const std::vector<std::vector<Id>>* made = nullptr;  // of the nodes before
   const std::vector<Id>* port_ids = nullptr;
   std::unordered_map<int32_t, Id>* dim_cache = nullptr;
 };

@@ -47,7 +47,7 @@ constexpr Row kRows[] = {
     {"instance_norm", "instance_norm", "X Scale Bias", "Y SavedMean SavedVariance", ""},
     {"lookup_table_v2", "embedding", "Ids W", "Out", "", "padding_idx:LONG"},
     {"lookup_table", "embedding", "Ids W", "Out", ""},
-    {"rnn", "rnn", "Input PreState* WeightList* SequenceLength DropoutState", "Out DropoutState State* Reserve", ""},
+    {"rnn", "rnn", "Input PreState* WeightList* SequenceLength DropoutState", "Out DropoutState State* Reserve", "", "4="},
     {"dropout", "dropout", "X Seed", "Out Mask", "mode=dropout_implementation p=dropout_prob"},
     {"softmax", "softmax", "X", "Out", ""},
     {"log_softmax", "log_softmax", "X", "Out", ""},

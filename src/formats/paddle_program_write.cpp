@@ -287,6 +287,7 @@ class DescWriter {
       const auto c = w.constants.find(i);
       if (c != w.constants.end() && constants_.count(r.in[i])) {
         const Constant& v = constants_.at(r.in[i]);
+        if (c->second.empty()) continue;  // only PIR has it
         const auto k = w.kinds.find(c->second);
         if (c->second == "dim" && v.numbers.empty()) {
           integers(op, "dim", {0}), flag(op, "reduce_all", true);

@@ -488,6 +488,35 @@ void resample(PirNode& n) {  // a sum over taps of gathered slices times their w
   n.done(total);
 }
 
+// Paddle's layer starts from its input: what the input's share of the gates was made of where it is known, else the gates
+// themselves with a weight of ones on the diagonal.
+void lstm(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  const bool reverse = n.flag("reverse");
+  const std::vector<int64_t> dims = n.out[0].dims;  // [time, batch, hidden]
+  const int64_t hidden = dims[2];
+  if (n.g.type(n.arg("weight")).dtype != t) n.cannot("a weight of another dtype");
+  Id x = n.in[0], w, b;
+  if (const auto p = n.product_of_input(0); p && n.g.type(n.value(p->x)).dims.size() == 3) {
+    x = n.value(p->x), w = n.value(p->w), b = n.value(p->b);
+  } else {
+    std::vector<double> one(static_cast<size_t>(16 * hidden * hidden), 0.0);
+    for (int64_t i = 0; i < 4 * hidden; ++i) one[static_cast<size_t>(i * 4 * hidden + i)] = 1;
+    w = n.g.op("assign_value_", {n.g.number(0, t, {4 * hidden, 4 * hidden})}, {G::i32s("shape", {4 * hidden, 4 * hidden}), G::dtype("dtype", t), G::reals("values", one), G::place()}, {t, {4 * hidden, 4 * hidden}});
+    b = n.g.number(0, t, {4 * hidden});
+  }
+  const auto flipped = [&](Id id) { return reverse ? n.g.op("flip", {id}, {G::i32s("axis", {0})}, n.g.type(id)) : id; };
+  const PirType state{t, {1, dims[1], hidden}};
+  const auto start = [&](const char* name) { return n.g.op("unsqueeze", {n.arg(name), n.g.ints({0})}, {}, state); };
+  const auto r = n.g.mixed("rnn", {flipped(x), n.g.combine({start("h"), start("c")}), n.g.combine({w, n.arg("weight"), b, n.arg("bias")}), 0, n.g.number(0, DType::kUInt8, {1})},
+                           {G::f32("dropout_prob", 0), G::flag("is_bidirec", false), G::i32("input_size", n.g.type(x).dims[2]), G::i32("hidden_size", hidden),
+                            G::i32("num_layers", 1), G::text("mode", "LSTM"), G::i32("seed", 0), G::flag("is_test", true)},
+                           {{{n.out[0]}}, {{{DType::kUInt8, {}}}}, {{state, state}}, {{{t, {}}}}});
+  n.result = {flipped(r[0])};
+  if (n.read_only_at(1, !reverse))  // then the last cell will do for all
+    n.result.push_back(n.g.op("add", {n.g.op("full_like", {n.result[0], n.g.number(0, t, {1})}, {G::dtype("dtype", t), G::place()}, n.out[0]), r[3]}, {}, n.out[1]));
+  else n.result.push_back(0);
+}
 void interpolate(PirNode& n) {
   const size_t rank = n.g.type(n.in[0]).dims.size();
   const Ints axes = n.ints("axes");
@@ -522,7 +551,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme},
       {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}, {"conv", conv}, {"conv_transpose", conv_transpose},
       {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},
-      {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}, {"interpolate_core", interpolate}};
+      {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}, {"interpolate_core", interpolate}, {"lstm_walk", lstm}};
   return all;
 }
 const Plain* plain(std::string_view row) {
@@ -617,7 +646,12 @@ void write_pir_node(PirNode& n) {
   else if (const Plain* p = plain(op.name)) write_plain(n, *p);
   else if (op.scalar || op.expr) write_expression(n);
   else n.cannot("there is no counterpart");
-  if (n.result.size() < n.out.size()) n.cannot(cat("its output ", n.result.size(), " has no counterpart"));
+  for (size_t k = 0; k < n.out.size(); ++k) {  // an output that nobody reads needs none
+    if (k < n.result.size() && n.result[k]) continue;
+    if (n.is_read(static_cast<uint32_t>(k))) n.cannot(cat("its output ", k, " has no counterpart"));
+    n.result.resize(std::max(n.result.size(), k + 1));
+    n.result[k] = n.g.unknown(n.out[k]);
+  }
 }
 
 }  // namespace yuloh::formats

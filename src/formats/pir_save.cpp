@@ -7,7 +7,8 @@
 namespace yuloh::formats {
 
 PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
-  const std::vector<std::vector<OpenType>> types = open_types(p);
+  Recorded recorded;
+  const std::vector<std::vector<OpenType>> types = open_types(p, &recorded);
   const std::vector<std::string> names = weight_names(p, false);
   PaddleProgram made_program;
   PirGraph& g = made_program.g;
@@ -25,6 +26,7 @@ PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
     const TracedNode& n = p.nodes[i];
     PirNode node(g, p, n);
     node.port_ids = &inputs, node.dim_cache = &dims, node.out = types[i];
+    node.recorded = &recorded, node.made = &made;
     switch (n.kind) {
       case TracedNode::Kind::kInput: made[i] = {inputs[n.number]}; continue;
       case TracedNode::Kind::kWeight: made[i] = {weight_ids[n.number]}; continue;
@@ -57,6 +59,7 @@ PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
     if (p.nodes[r.node].kind != TracedNode::Kind::kOp) id = g.op("assign", {id}, {}, g.type(id));
     g.fetch(cat("fetch_name_", k), id, static_cast<int>(k));
   }
+  g.prune();
   return made_program;
 }
 

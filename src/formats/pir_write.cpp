@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <set>
 
 namespace yuloh::formats {
 namespace {
@@ -95,6 +96,29 @@ std::vector<PirGraph::Id> PirGraph::list_op(const char* type, std::vector<Id> in
   push(("1." + std::string(type)).c_str(), in, std::move(attrs), Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), {id});
   return ops("0.split", {id}, {}, std::move(members));
 }
+std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, std::vector<Attr> attrs, const std::vector<Out>& outs) {
+  Json o = Json::array();
+  std::vector<Id> ids, all;
+  for (const Out& t : outs) {
+    if (t.types.size() == 1) {
+      Id id;
+      o.push_back(out(t.types[0], &id));
+      ids.push_back(id);
+      continue;
+    }
+    Json types = Json::array();
+    for (const PirType& m : t.types) types.push_back(type_json(m));
+    ids.push_back(next_++);
+    o.push_back({{"%", ids.back()}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}});
+  }
+  push(("1." + std::string(type)).c_str(), in, std::move(attrs), o, ids);
+  for (size_t k = 0; k < outs.size(); ++k) {
+    if (outs[k].types.size() == 1) all.push_back(ids[k]);
+    else
+      for (Id id : ops("0.split", {ids[k]}, {}, outs[k].types)) all.push_back(id);
+  }
+  return all;
+}
 PirGraph::Id PirGraph::input(const ProgramPort& p) {
   return op("data", {}, {text("name", p.name), shape("shape", p.dims), dtype("dtype", p.dtype), place()}, {p.dtype, p.dims});
 }
@@ -124,6 +148,22 @@ PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
 PirGraph::Id PirGraph::cast(Id x, DType t) {
   if (type(x).dtype == t) return x;
   return op("cast", {x}, {dtype("dtype", t)}, {t, type(x).dims});
+}
+void PirGraph::prune() {
+  std::set<Id> needed;
+  std::vector<Record> records;
+  std::vector<Json> ops;
+  for (size_t i = records_.size(); i-- > 0;) {  // one operator each
+    Record& r = records_[i];
+    bool keep = r.type == "p" || r.type == "1.data" || r.type == "1.fetch";
+    for (Id id : r.out) keep = keep || needed.count(id);
+    if (!keep) continue;
+    needed.insert(r.in.begin(), r.in.end());
+    records.push_back(std::move(r)), ops.push_back(std::move(ops_[i]));
+  }
+  records_.assign(std::make_move_iterator(records.rbegin()), std::make_move_iterator(records.rend()));
+  ops_ = Json::array();
+  for (size_t i = ops.size(); i-- > 0;) ops_.push_back(std::move(ops[i]));
 }
 PirGraph::Json PirGraph::json() const {
   const Json block = {{"#", "block_0"}, {"args", Json::array()}, {"ops", ops_}};

@@ -41,6 +41,10 @@ class PirGraph {
   Id op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, PirType out);
   std::vector<Id> ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> outs);
   std::vector<Id> list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members);  // one list, taken apart
+  struct Out {
+    std::vector<PirType> types;  // a list where there are several
+  };
+  std::vector<Id> mixed(const char* type, std::vector<Id> in, std::vector<Attr> attrs, const std::vector<Out>& outs);  // all, lists taken apart
   Id combine(const std::vector<Id>& ids);
   Id input(const ProgramPort& p);
   Id parameter(const std::string& name, const PirType& t, bool trainable);
@@ -50,6 +54,7 @@ class PirGraph {
   Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
   const PirType& type(Id id) const { return types_.at(id); }
+  void prune();  // drops what no result needs; inputs and parameters stay
   Json json() const;
   // What was made, in order, for the writer of the older format. A list operator's result is one Id that "0.split" takes apart.
   struct Record {
@@ -89,6 +94,8 @@ class PirNode : public WriteNode {
   PirGraph::Id join(const std::vector<PirGraph::Id>& parts);   // tensors of int64 end to end
   void done(PirGraph::Id id) { result = {id}; }
 
+  PirGraph::Id value(const TracedRef& r) const { return (*made)[r.node][r.index]; }
+  const std::vector<std::vector<PirGraph::Id>>* made = nullptr;  // of the nodes before
   const std::vector<PirGraph::Id>* port_ids = nullptr;         // of the program's inputs
   std::map<int32_t, PirGraph::Id>* dim_cache = nullptr;
 };

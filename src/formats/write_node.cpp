@@ -71,6 +71,50 @@ std::vector<WriteNode::Size> WriteNode::size_list(std::string_view name) const {
   }
   return r;
 }
+std::optional<WriteNode::Product> WriteNode::product_of_input(size_t input) const {
+  const auto is_op = [](const TracedNode& n, std::string_view name) { return n.kind == TracedNode::Kind::kOp && n.op->name == name && n.open.empty(); };
+  const TracedNode& sum = program.nodes[node.inputs[input].node];
+  if (!is_op(sum, "add")) return {};
+  const TracedNode& product = program.nodes[sum.inputs[0].node];
+  if (!is_op(product, "matmul") || !Call(*product.op, nullptr, 2, product.attrs).flag("transpose_y") || Call(*product.op, nullptr, 2, product.attrs).flag("transpose_x"))
+    return {};
+  const auto rank = [&](const TracedRef& r) { return recorded->made[0][r.node][r.index].rank(); };
+  if (rank(sum.inputs[1]) != 1 || rank(product.inputs[1]) != 2) return {};
+  return Product{product.inputs[0], product.inputs[1], sum.inputs[1]};
+}
+bool WriteNode::is_read(uint32_t output) const {
+  const TracedRef mine{static_cast<uint32_t>(&node - program.nodes.data()), output};
+  for (const TracedRef& r : program.results)
+    if (r == mine) return true;
+  for (const TracedNode& n : program.nodes)
+    for (const TracedRef& r : n.inputs)
+      if (r == mine) return true;
+  return false;
+}
+bool WriteNode::read_only_at(uint32_t output, bool last) const {
+  const auto self = static_cast<uint32_t>(&node - program.nodes.data());
+  const TracedRef mine{self, output};
+  for (const TracedRef& r : program.results)
+    if (r == mine) return false;
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const TracedNode& n = program.nodes[i];
+    for (const TracedRef& r : n.inputs) {
+      if (!(r == mine)) continue;
+      if (n.kind != TracedNode::Kind::kOp || (n.op->name != "slice" && n.op->name != "strided_slice")) return false;
+      const WriteNode reader{program, n, {}};
+      const std::vector<Size> axes = reader.size_list("axes"), starts = reader.size_list("starts");
+      if (axes.size() != 1 || axes[0].value != 0) return false;
+      for (int run : {0, 1}) {
+        const int64_t length = recorded->made[run][self][output].shape()[0];
+        int64_t at = starts[0].value;
+        if (starts[0].expr && !starts[0].expr->evaluate(recorded->sizes[run], &at)) return false;
+        if (at < 0) at += length;
+        if (at != (last ? length - 1 : 0) || recorded->made[run][i][0].shape()[0] != 1) return false;
+      }
+    }
+  }
+  return true;
+}
 void WriteNode::cannot(const std::string& why) const { throw Error(ErrorKind::kNotImplemented, why); }
 
 // ---- the program ----
@@ -97,12 +141,13 @@ std::vector<Values> made_at(const TracedProgram& p, const std::vector<int64_t>& 
 }
 
 // Sizes that every inner size depends on visibly and that suit models which halve or split: multiples of 32 first.
-std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor) {
+std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor, std::vector<int64_t>* at) {
   std::string first;
   for (const int64_t unit : {32, 1, 8, 128, 4}) {
     std::vector<int64_t> sizes;
     for (size_t k = 0; k < p.dims.size(); ++k) sizes.push_back(unit * (factor + static_cast<int64_t>(k)));
     try {
+      *at = sizes;
       return made_at(p, sizes);
     } catch (const Error& e) {
       if (first.empty()) first = e.message();
@@ -113,8 +158,9 @@ std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor) {
 
 }  // namespace
 
-std::vector<std::vector<OpenType>> open_types(const TracedProgram& p) {
-  const std::vector<Values> a = made_somewhere(p, 2), b = p.dims.empty() ? a : made_somewhere(p, 3);
+std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* recorded) {
+  for (int run : {0, 1}) recorded->made[run] = made_somewhere(p, 2 + run, &recorded->sizes[run]);
+  const std::vector<Values>&a = recorded->made[0], &b = recorded->made[1];
   std::vector<std::vector<OpenType>> r(p.nodes.size());
   for (size_t i = 0; i < p.nodes.size(); ++i)
     for (size_t k = 0; k < a[i].size(); ++k) {

@@ -2,6 +2,7 @@
 // What all writers of model files need of a TracedProgram: the attributes of one node by name, which of them depend on open
 // sizes, and the types of inner values with open dims. pir_write.h and onnx_write.h add what their files are made of.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,18 @@ struct OpenType {
   int64_t numel() const;      // -1: open
 };
 
+// The program recorded at two sizes of every open dim.
+struct Recorded {
+  std::vector<int64_t> sizes[2];
+  std::vector<Values> made[2];  // by node and output: types only
+};
+
 class WriteNode {
  public:
   const TracedProgram& program;
   const TracedNode& node;
   std::vector<OpenType> out;  // one per output
+  const Recorded* recorded = nullptr;
 
   // Numbers that depend on open sizes are refused by all but size_list.
   int64_t integer(std::string_view name) const;
@@ -39,6 +47,14 @@ class WriteNode {
     const DimExpr* expr = nullptr;
   };
   std::vector<Size> size_list(std::string_view name) const;
+  // x, w and b where the input is matmul(x, w') + b with a bias of one axis.
+  struct Product {
+    TracedRef x, w, b;
+  };
+  std::optional<Product> product_of_input(size_t input) const;
+  bool is_read(uint32_t output) const;
+  // Everybody who reads this output takes one position of axis 0: the last, or the first.
+  bool read_only_at(uint32_t output, bool last) const;
   [[noreturn]] void cannot(const std::string& why) const;
 
  private:
@@ -51,7 +67,7 @@ class WriteNode {
 };
 
 // By node and output. The program is recorded twice on placeholders: what differs between two sizes of an open dim is open.
-std::vector<std::vector<OpenType>> open_types(const TracedProgram& p);
+std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* recorded);
 // The number that a scalar node without open words stands for.
 double scalar_value(const TracedNode& n);
 // An input and axis that has the open size `dim`.
