@@ -10,12 +10,12 @@ JOBS   ?= $(shell nproc)
 WITH   ?=
 ARGS   ?=
 
-.PHONY: bench test setup build cpptest pytest sanitize fuzz doctor clean
+.PHONY: bench test setup build cpptest pytest sanitize fuzz fuzzcheck doctor clean
 
 bench: build
 	$(BIN)/yuloh bench --main $(foreach c,$(WITH),--with "$(c)") $(ARGS)
 
-test: build cpptest pytest
+test: build cpptest pytest fuzzcheck
 
 # System packages are installed only where this user may; the rest says what it goes without.
 setup: $(VENV)/.ready
@@ -38,6 +38,10 @@ sanitize: setup
 # 60 s each from the corpora in tests/fuzz; SECONDS=600 for longer.
 fuzz:
 	bash tools/fuzz.sh $(or $(SECONDS),60)
+
+# Every target on its committed corpus and some thousand mutations, a few seconds each; says so and passes where clang is missing.
+fuzzcheck:
+	FUZZ_RUNS=5000 FUZZ_WITHOUT_CLANG=0 bash tools/fuzz.sh 5
 
 doctor: build
 	$(BIN)/yuloh doctor

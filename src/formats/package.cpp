@@ -25,22 +25,21 @@ size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 // Four lanes of multiply and rotate: fast enough to check gigabytes while they are read; finds damage, not malice.
 uint64_t hash_bytes(const void* data, size_t n) {
   const char* p = static_cast<const char*>(data);
-  uint64_t h[4] = {n, 0x9e3779b97f4a7c15ull, 0xc2b2ae3d27d4eb4full, 0x165667b19e3779f9ull};
+  uint64_t h0 = n, h1 = 0x9e3779b97f4a7c15ull, h2 = 0xc2b2ae3d27d4eb4full, h3 = 0x165667b19e3779f9ull;
   auto mix = [](uint64_t& x, uint64_t w) { x = std::rotl((x ^ w) * 0xd6e8feb86659fd93ull, 29); };
   size_t i = 0;
-  for (; i + 32 <= n; i += 32)
-    for (size_t k = 0; k < 4; ++k) {
-      uint64_t w;
-      std::memcpy(&w, p + i + 8 * k, 8);
-      mix(h[k], w);
-    }
+  for (; i + 32 <= n; i += 32) {
+    uint64_t w[4];
+    std::memcpy(w, p + i, 32);
+    mix(h0, w[0]), mix(h1, w[1]), mix(h2, w[2]), mix(h3, w[3]);
+  }
   for (; i < n; i += 8) {
     uint64_t w = 0;
     std::memcpy(&w, p + i, std::min<size_t>(8, n - i));
-    mix(h[0], w);
+    mix(h0, w);
   }
-  for (int k = 1; k < 4; ++k) mix(h[0], h[k]);
-  return h[0] ^ h[0] >> 31;
+  mix(h0, h1), mix(h0, h2), mix(h0, h3);
+  return h0 ^ h0 >> 31;
 }
 
 int64_t PoolWriter::add(const TensorType& t, Ref<Buffer> b) {

@@ -13,7 +13,8 @@ from .samples import draw_inputs, read_inputs
 
 __all__ = ["Report", "Row", "Side", "diff", "run_values"]
 
-ROUNDINGS = 32        # what a kernel's own order of summation may add up to, in roundings of its inputs
+ROUNDINGS = 32        # what a kernel's own order of summation may add up to, in roundings of its inputs, for
+TERMS = 256           # sums of so many terms; it grows with the root of their number
 FEW = 4               # roundings of another precision that still look like it
 _BACKENDS = {"reference": {"library": False, "fusion": False, "rules": False, "fold_weights": False},
              "nolibrary": {"library": False}, "nofusion": {"fusion": False}, "norules": {"rules": False, "fold_weights": False}}
@@ -257,11 +258,23 @@ def _judge(subject, spot, known, side, hidden, notes):
     m = _core.measure(got, expected, nudged, unit, dtype)
     if m["differing"]:
         m = _core.measure(got, expected, part.wide(fed, ROUNDINGS * unit, 1)[0], unit, dtype)
-    return verdict_of(m, unit, dtype.name)
+    bound = ROUNDINGS if m["units"] <= ROUNDINGS else ROUNDINGS * max(1.0, (_terms(part, fed, m["n"]) / TERMS) ** 0.5)
+    return verdict_of(m, unit, dtype.name, bound)
 
 
-def verdict_of(m, unit, dtype):
-    """Label of a measurement (docs/diff.md). ``unit``: the relative rounding of the precision the op was declared to have."""
+def _terms(part, fed, n):
+    """Products added up for one element, by the plan's count of operations."""
+    try:
+        plan = _core.Session(part.program).prepare([(list(v.shape), _dtype(v)) for v in fed])
+    except (TypeError, NotImplementedError, ValueError, RuntimeError):
+        return 0.0
+    return plan["flops"] / (2 * n) if plan and n else 0.0
+
+
+def verdict_of(m, unit, dtype, bound=ROUNDINGS):
+    """Label of a measurement (docs/diff.md). ``unit``: the relative rounding of the precision the op was declared to have;
+    ``bound``: so many of them are rounding.
+    """
     if m["differing"]:
         share = f"{m['differing']} of {m['n']} numbers differ, by at most {m['max_error']:.0f}"
         if m["differing"] <= 2 * m["sensitive"]:
@@ -272,7 +285,7 @@ def verdict_of(m, unit, dtype):
         return Verdict("wrong", np.inf, f"{what}: {m['not_finite']} of {m['n']} values, the first is {m['got']} where "
                                         f"{m['expected']:.6g} is expected", measured=m)
     why = f"{m['got']:.6g} where {m['expected']:.6g} is expected, {m['units']:.3g} roundings of {_unit_name(unit)}"
-    if m["units"] <= ROUNDINGS:
+    if m["units"] <= bound:
         return Verdict("rounding" if unit <= 2.0 ** -20 else "reduced precision", m["units"], why, measured=m)
     for name, other in (("fp16", 2.0 ** -11), ("bf16", 2.0 ** -8)):
         scattered = m["typical_units"] >= m["units"] / 64 and m["systematic"] < 0.5
