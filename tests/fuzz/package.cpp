@@ -4,7 +4,7 @@
 //
 // sources: src/base/*.cpp src/ir/*.cpp src/ops/*.cpp src/run/traced.cpp src/formats/mapped_file.cpp
 // sources: src/formats/package.cpp src/formats/package_traced.cpp src/formats/package_model.cpp src/formats/onnx_check.cpp
-// sources: src/formats/whole_file.cpp tests/fuzz/stubs.cpp tests/fuzz/stubs_run.cpp
+// sources: src/formats/whole_file.cpp tests/fuzz/stubs.cpp
 #include "formats/package.h"
 #include "fuzz/walk.h"
 

@@ -233,3 +233,24 @@ def test_bad_usage_is_one_sentence(net, tmp_path, capsys, arguments, text):
     assert main(["diff", *words]) == 2
     err = capsys.readouterr().err
     assert text in err and err.count("\n") == 1
+
+
+def test_two_exports_of_one_net_onnx_and_paddle(tmp_path):
+    """Names, operators and their number differ; values are found by what they are, and behind a fault by order."""
+    def export(path, change=0.0):
+        paddle.seed(3)
+        net = Net()
+        weight = net.features[0].weight.numpy()
+        weight[1, 2, 0, 1] += change
+        net.features[0].weight.set_value(weight)
+        spec = [paddle.static.InputSpec([2, 3, 12, 12], name="image")]
+        paddle.onnx.export(net, str(path), input_spec=spec)
+        paddle.jit.save(net, str(path), input_spec=spec)
+    export(tmp_path / "a")
+    export(tmp_path / "b", 0.25)
+    report = diff(str(tmp_path / "a.json"), str(tmp_path / "a.onnx"))
+    assert report.equal and report.matched >= 5 and "wrong" not in labels(report)
+    report = diff(str(tmp_path / "a.json"), str(tmp_path / "b.onnx"))
+    assert report.first.op == "conv2d" and report.bad_side == 1
+    assert [r.op for r in report.rows if any(v and v.label == "wrong" for v in r.verdicts)] == ["conv2d"]
+    assert report.matched >= 5  # what follows was found, too, and is right

@@ -74,6 +74,12 @@ def test_jit_load_runs_a_package_of_a_paddle_file(lenet):
     np.testing.assert_allclose(paddle.jit.load(lenet)(paddle.to_tensor(z["x0"])).numpy(), z["y0"], rtol=1e-4, atol=1e-5)
 
 
+def test_other_commands_take_it(lenet, capsys):
+    assert main(["inspect", lenet]) == 0
+    assert "conv2d" in capsys.readouterr().out
+    assert main(["diff", str(MODELS / "lenet.json"), lenet]) == 0
+
+
 def test_verification_on_request(lenet, tmp_path):
     config = Config(lenet)
     config.verify_golden_samples()

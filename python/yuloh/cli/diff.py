@@ -71,8 +71,8 @@ def table(report, everything=False) -> str:
     lines = []
     rows = [r for r in report.rows if everything or _matters(report, r)]
     if rows:
-        width = min(44, max(len(r.name) for r in rows))
-        ops = min(22, max(len(r.op) for r in rows))
+        width = min(44, max(5, *(len(r.name) for r in rows)))
+        ops = min(22, max(2, *(len(r.op) for r in rows)))
         lines.append(f"{'value':{width}}  {'op':{ops}}  {'A':18}  {'roundings':>9}  {'B':18}  {'roundings':>9}  {'A - B':>9}  layer")
         for row in rows:
             a, b = row.verdicts

@@ -154,7 +154,9 @@ class ModelSource:
                 raise ValueError(f"there is no file {path!r}.")
             path = found
         if _core.is_package(path):
-            return cls(path, "Yuloh", _core.load_program(path), path=path)
+            program = _core.load_program(path)
+            packed = not isinstance(program, _core.TracedProgram)  # somebody else's model in a package
+            return cls(path, "Yuloh", program, _core.FileModel(path) if packed else None, path)
         params = params or _params_beside(path)
         file = _core.FileModel(path, params)
         form = "ONNX" if file.opsets else cls.FORMS.get(os.path.splitext(path)[1], "Paddle")
