@@ -82,8 +82,11 @@ class _GatedCell(RNNCellBase):
 
     def project(self, inputs):
         """The input's share of the gates: [..., in] -> [..., gates * hidden]."""
+        return self._from_input(inputs) + self.bias_ih
+
+    def _from_input(self, inputs):
         import yuloh
-        return yuloh.matmul(inputs, self.weight_ih, transpose_y=True) + self.bias_ih
+        return yuloh.matmul(inputs, self.weight_ih, transpose_y=True)
 
     def _from_state(self, state):
         import yuloh
@@ -194,11 +197,16 @@ def _masks(sequence_length, steps, dtype):
     return yuloh.unbind(inside.unsqueeze(-1), axis=0)
 
 
-def _walk_lstm(cell, gates, states, is_reverse):
-    """(outputs [time, batch, hidden], final states) of an LSTM cell from the input's share of its gates."""
+def _walk_lstm(cell, inputs, states, is_reverse):
+    """(outputs [time, batch, hidden], final states) of an LSTM cell along time-major ``inputs``."""
     half = half_for("matmul")
     weight = cell.weight_hh if half is None else cell.weight_hh.astype(half)
-    h, c, _ = _core.ops.lstm_walk(gates, weight, cell.bias_hh, *states, is_reverse)
+    gates, bias = cell._from_input(inputs), cell.bias_hh
+    if gates.dtype == bias.dtype == cell.bias_ih.dtype:  # the walk adds both biases: one pass over the gates less
+        bias = cell.bias_ih + bias
+    else:
+        gates = gates + cell.bias_ih
+    h, c, _ = _core.ops.lstm_walk(gates, weight, bias, *states, is_reverse)
     last = 0 if is_reverse else h.shape[0] - 1
     return h, (h[last], c[last])
 
@@ -211,7 +219,7 @@ def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, axis=0, **kwarg
     projected = cell.project(inputs) if quick else inputs
     if quick and masks is None and type(cell) is LSTMCell and not cell.proj_size and inputs.shape[0] and \
             all(t.dtype == projected.dtype for t in (*states, cell.bias_hh)):
-        outputs, states = _walk_lstm(cell, projected, states, is_reverse)
+        outputs, states = _walk_lstm(cell, inputs, states, is_reverse)
         return (outputs if axis == 0 else outputs.transpose([1, 0, 2])), states
     sequence = _map(lambda t: yuloh.unbind(t, axis=0), projected)
     steps = len(sequence) if quick or not isinstance(inputs, (list, tuple)) else len(sequence[0])
