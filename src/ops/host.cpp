@@ -34,8 +34,7 @@ void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context) {
   for (int64_t i = 0; i < n; ++i) fn(context, i);
 }
 
-void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss,
-                  size_t size) {
+static void copy_piece(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
   switch (size) {
     case 1:
       return copy_as<uint8_t>(shape, dst, ds, src, ss);
@@ -48,6 +47,22 @@ void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src
     default:
       return copy_as<Pair>(shape, dst, ds, src, ss);
   }
+}
+
+// Large copies are cut along their first axis: pieces of 128 kB or more.
+void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
+  constexpr int64_t kPiece = 128 << 10;
+  const int64_t bytes = numel(shape) * static_cast<int64_t>(size), step = static_cast<int64_t>(size);
+  uint32_t axis = 0;
+  while (axis < shape.size() && shape[axis] == 1) ++axis;
+  if (bytes < 2 * kPiece || axis + 1 >= shape.size()) return copy_piece(shape, dst, ds, src, ss, size);
+  const int64_t grain = std::max<int64_t>(1, kPiece / (bytes / shape[axis]));
+  parallel_ranges(shape[axis], grain, [&](int64_t from, int64_t to) {
+    Shape piece = shape;
+    piece[axis] = to - from;
+    copy_piece(piece, static_cast<char*>(dst) + from * ds[axis] * step, ds,
+               static_cast<const char*>(src) + from * ss[axis] * step, ss, size);
+  });
 }
 
 std::vector<int64_t> read_ints(const HostOperand& x) {
