@@ -2,6 +2,7 @@
 #include "cpu/tile_compile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -21,6 +22,7 @@ struct Value {  // a register in single-assignment form
   int form = 0;
   int place = -1;
   bool strided = false;    // operand memory whose rows are not packed
+  bool zero = false;       // the constant 0
   bool from_real = false;  // an integer cast from a real: narrowing follows the hardware's rule
   int def = -1;            // body step, -1: hoisted, constant or alias
   int last_use = -1;       // body step
@@ -52,6 +54,7 @@ class Coder {
   void count_uses() {
     std::vector<int> def(p_.n_regs, -1);
     other_use_.assign(p_.instrs.size(), false), unrounded_use_.assign(p_.instrs.size(), false);
+    uses_.assign(p_.instrs.size(), 0);
     for (size_t k = 0; k < p_.instrs.size(); ++k) {
       const TileInstr& i = p_.instrs[k];
       const bool reduces = i.kind >= Kind::kRowReduce;
@@ -61,6 +64,9 @@ class Coder {
       if (i.kind != Kind::kLoad)
         for (int r : {i.a, i.b, i.c})
           if (r >= 0 && r < p_.n_regs && def[r] >= 0 && !rounds_itself(def[r])) unrounded_use_[def[r]] = true;
+      if (i.kind != Kind::kLoad)
+        for (int r : {i.a, i.kind == Kind::kPrim ? i.b : -1, i.kind == Kind::kPrim ? i.c : -1})
+          if (r >= 0 && def[r] >= 0) uses_[def[r]] += i.kind == Kind::kRound ? 2 : 1;  // rounded: may have other names
       if (i.kind != Kind::kLoad && !reduces)
         for (int r : {i.a, i.b, i.c}) {
           if (i.kind == Kind::kStore && r != i.a) break;
@@ -163,6 +169,7 @@ class Coder {
     if (i.type == CType::kB8) put(static_cast<uint8_t>(i.imm != 0));
     c_.places.push_back({Place::Kind::kConst, static_cast<int64_t>(at)});
     values_[v].place = static_cast<int>(c_.places.size()) - 1;
+    values_[v].zero = i.imm == 0 && !std::signbit(i.imm);
     return v;
   }
 
@@ -238,9 +245,11 @@ class Coder {
     if (!fn)
       fail(ErrorKind::kRuntime, "tile: no kernel for ", prim_info(i.prim).name, " of type ", type,
            " in form ", mask, ".\n", to_string(p_));
+    if (const int v = chain(i, in, form, mask, per_row); v >= 0) return v;
     const int v = add_value(i.type, form);
     Step& s = add_step(v, {in[0], in[1], in[2]});
     s.kind = Step::Kind::kPrim, s.prim = fn;
+    note_first(i, v, mask, per_row);
     values_[v].from_real =
         i.prim == Prim::kCast && i.type == CType::kI64 && (i.from == CType::kF32 || i.from == CType::kF64);
     if (per_row) s.extent = Extent::kGrid;
@@ -250,6 +259,51 @@ class Coder {
       t_.checks = true;
       list_of(v).back().flag = true;
     }
+    return v;
+  }
+  // ---- two primitives in one pass ----
+  static First first_of(const TileInstr& i) {
+    if (i.from != CType::kF32) return First::kNone;
+    switch (i.prim) {
+      case Prim::kAdd: return First::kAdd;
+      case Prim::kSub: return First::kSub;
+      case Prim::kMul: return First::kMul;
+      case Prim::kLt: return First::kLt;
+      case Prim::kGt: return First::kGt;
+      default: return First::kNone;
+    }
+  }
+  void note_first(const TileInstr& i, int v, int mask, bool per_row) {
+    Pending& s = list_of(v).back();
+    if (uses_[&i - p_.instrs.data()] == 1) s.first = first_of(i);
+    s.mask = mask, s.per_row = per_row;
+  }
+  // Joins `i` to the step before it if that one made an operand which nothing else reads. Returns the result or -1.
+  int chain(const TileInstr& i, const int (&in)[3], int form, int mask, bool per_row) {
+    if (!join_primitives || !(form & kRowBit) || body_.empty() || i.type != CType::kF32 || i.from != CType::kF32) return -1;
+    const Pending last = body_.back();
+    const bool left = last.result == in[0];
+    if (last.result < 0 || last.first == First::kNone || (!left && last.result != in[1]) || values_[last.result].form != form)
+      return -1;
+    int other = left ? 1 : 0;
+    Second second = Second::kNone;
+    if (i.prim == Prim::kAdd) second = Second::kAdd;
+    if (i.prim == Prim::kMul) second = Second::kMul;
+    if (i.prim == Prim::kSub) second = left ? Second::kSub : Second::kFrom;
+    if (i.prim == Prim::kSelect && left && values_[in[2]].zero) second = Second::kOrZero;
+    if (second == Second::kNone) return -1;
+    const int bits = last.mask | (mask >> other & 1) << 2;
+    const PrimFn fn = t_.table->chain[static_cast<int>(last.first)][static_cast<int>(second)][bits];
+    if (!fn) return -1;
+    body_.pop_back();
+    int operands[3] = {last.operands[0], last.operands[1], in[other]};
+    if (per_row || last.per_row)
+      for (int k = 0; k < 3; ++k)
+        if ((bits >> k & 1) && values_[operands[k]].form == 0) operands[k] = rows_of(operands[k]);
+    const int v = add_value(i.type, form);
+    Step& s = add_step(v, {operands[0], operands[1], operands[2]});
+    s.kind = Step::Kind::kPrim, s.prim = fn;
+    if (per_row || last.per_row) s.extent = Extent::kGrid;
     return v;
   }
   int round(const TileInstr& i) {
@@ -327,6 +381,9 @@ class Coder {
     int result = -1;
     int operands[3] = {-1, -1, -1};
     bool flag = false;
+    First first = First::kNone;  // of a primitive that the next one may join
+    int mask = 0;
+    bool per_row = false;
   };
   std::vector<Pending>& list_of(int v) { return values_[v].form & kRowBit ? body_ : hoisted_; }
   int64_t bytes(const Value& v) const {
@@ -407,6 +464,7 @@ class Coder {
   std::vector<Value> values_;
   std::vector<int> regs_;
   std::vector<bool> other_use_;      // by instruction: its result has readers other than reductions
+  std::vector<int> uses_;            // by instruction: how often its result is read
   std::vector<bool> unrounded_use_;  // ... readers that do not round it to its own type anyway
   std::vector<Pending> hoisted_, body_;
   std::vector<std::pair<TileInstr, int>> stores_;

@@ -88,5 +88,6 @@ struct TilePlan {
 
 void plan_geometry(const TileProgram& p, TilePlan* plan);  // tile_geometry.cpp
 TilePlan compile(const TileProgram& p);
+inline bool join_primitives = true;  // off: one primitive a pass, which the tests compare with, bit for bit
 
 }  // namespace yuloh::tile

@@ -81,6 +81,30 @@ void ternary(void* dv, const void* av, const void* bv, const void* cv, int64_t r
     if constexpr (!(Form & 4)) c += cols;
   }
 }
+// Two primitives in one pass (First, Second of tile_table.h), each rounding as it would alone.
+template <class First, class Second, int Form>
+void chain(void* dv, const void* av, const void* bv, const void* cv, int64_t rows, int64_t cols) {
+  float* d = static_cast<float*>(dv);
+  const float* a = static_cast<const float*>(av);
+  const float* b = static_cast<const float*>(bv);
+  const float* c = static_cast<const float*>(cv);
+  if constexpr (Form == 0) cols *= rows, rows = 1;
+  for (int64_t r = 0; r < rows; ++r, d += cols) {
+    const float sa = a[Form & 1 ? r : 0], sb = b[Form & 2 ? r : 0], sc = c[Form & 4 ? r : 0];
+    TILE_IVDEP
+    for (int64_t i = 0; i < cols; ++i)
+      d[i] = Second::f(First::f(Form & 1 ? sa : a[i], Form & 2 ? sb : b[i]), Form & 4 ? sc : c[i]);
+    if constexpr (!(Form & 1)) a += cols;
+    if constexpr (!(Form & 2)) b += cols;
+    if constexpr (!(Form & 4)) c += cols;
+  }
+}
+struct From {
+  TILE_INLINE float f(float x, float y) { return y - x; }
+};
+struct OrZero {
+  TILE_INLINE float f(bool x, float y) { return x ? y : 0.0f; }
+};
 // Integer division and its relatives: a zero divisor sets the flag (passed as c) and yields 0.
 template <class Op, int Form>
 void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t rows, int64_t cols) {
@@ -152,6 +176,21 @@ struct Builder {
   void compare(Prim p) {
     bin<Op, float, b8>(p, F32), bin<Op, double, b8>(p, F64), bin<Op, int64_t, b8>(p, I64),
         bin<Op, b8, b8>(p, B8);
+  }
+  template <class F, class S>
+  void pair(First first, Second second) {
+    PrimFn* f = t.chain[static_cast<int>(first)][static_cast<int>(second)];
+    f[0] = chain<F, S, 0>, f[1] = chain<F, S, 1>, f[2] = chain<F, S, 2>;
+    f[4] = chain<F, S, 4>, f[5] = chain<F, S, 5>, f[6] = chain<F, S, 6>;
+  }
+  template <class F>
+  void pairs(First first) {
+    pair<F, Add>(first, Second::kAdd), pair<F, Sub>(first, Second::kSub), pair<F, From>(first, Second::kFrom);
+    pair<F, Mul>(first, Second::kMul);
+  }
+  void chains() {
+    pairs<Add>(First::kAdd), pairs<Sub>(First::kSub), pairs<Mul>(First::kMul);
+    pair<Lt, OrZero>(First::kLt, Second::kOrZero), pair<Gt, OrZero>(First::kGt, Second::kOrZero);
   }
   template <class R, class T, class Op>
   void red(int kind, int type) {
@@ -262,7 +301,7 @@ struct Builder {
 Builder make_table() {
   Builder b;
   memset(&b, 0, sizeof b);
-  b.arithmetic(), b.functions(), b.types(), b.reductions();
+  b.arithmetic(), b.functions(), b.types(), b.reductions(), b.chains();
   b.t.attention_softmax = attention_softmax, b.t.attention_softmax_back = attention_softmax_back;
   b.t.row_dots = row_dots;
   using F32s = Plain<float, float>;

@@ -23,7 +23,11 @@ constexpr float kInf = __builtin_inff(), kNaN = __builtin_nanf("");
 
 // e^x for x already in [-104, 89] (or NaN). n = round(x / ln 2); 2^n in two factors, so that both ends round
 // once.
-TILE_INLINE float exp_core(float x) {
+struct ExpParts {
+  float e;
+  int32_t n;
+};
+TILE_INLINE ExpParts exp_parts(float x) {
   const float magic =
       12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves it in the low bits
   const float t = mad(x, 1.44269504f, magic);
@@ -37,9 +41,16 @@ TILE_INLINE float exp_core(float x) {
   p = mad(p, r, 4.1666268263e-2f);
   p = mad(p, r, 1.6666666856e-1f);
   p = mad(p, r, 0.5f);
-  const float e = 1.0f + mad(p * r, r, r);
-  const int32_t half = i >> 1;
-  return e * from_bits((half + 127) << 23) * from_bits((i - half + 127) << 23);
+  return {1.0f + mad(p * r, r, r), i};
+}
+TILE_INLINE float exp_core(float x) {
+  const ExpParts v = exp_parts(x);
+  const int32_t half = v.n >> 1;
+  return v.e * from_bits((half + 127) << 23) * from_bits((v.n - half + 127) << 23);
+}
+TILE_INLINE float exp_near(float x) {  // the same for |x| < 87: one factor holds 2^n
+  const ExpParts v = exp_parts(x);
+  return v.e * from_bits((v.n + 127) << 23);
 }
 TILE_INLINE float exp32(float x) {
   x = x > 89.0f ? 89.0f : x;
@@ -80,7 +91,7 @@ TILE_INLINE float tanh32(float x) {
   p = mad(p, z, 1.3333209764e-1f);
   p = mad(p, z, -3.3333330907e-1f);
   const float small = mad(p * z, a, a);
-  const float large = 1.0f - 2.0f / (exp_core(a > 10.0f ? 20.0f : a + a) + 1.0f);
+  const float large = 1.0f - 2.0f / (exp_near(a > 10.0f ? 20.0f : a + a) + 1.0f);
   return sign_of(a < 0.625f ? small : large, x);
 }
 // |x| < 1: x * poly(x^2); above: 1 - exp(poly(|x|)), a fit of log(erfc).
@@ -103,7 +114,7 @@ TILE_INLINE float erf32(float x) {
   q = mad(q, c, -6.3321990815e-1f);
   q = mad(q, c, -1.1295784157f);
   q = mad(q, c, 1.8803816825e-4f);
-  const float large = 1.0f - exp_core(q);
+  const float large = 1.0f - exp_near(q);
   return sign_of(a < 1.0f ? small : large, x);
 }
 

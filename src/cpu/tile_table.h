@@ -67,8 +67,15 @@ struct AttentionBlock {
   float *lse, *delta;  // softmax: results log(sum(exp)) and 1 / sum; back: lse and sum(g * out)
 };
 
+// Two f32 primitives that one pass can do together, d = second(first(a, b), c); form bits as for primitives, of a, b, c.
+// Half of a fused loop's time goes into passing blocks through L1 between primitives.
+enum class First : uint8_t { kAdd, kSub, kMul, kLt, kGt, kNone };
+enum class Second : uint8_t { kAdd, kSub, kFrom, kMul, kOrZero, kNone };  // kFrom: c - x; kOrZero: x ? c : 0
+inline constexpr int kNumFirst = static_cast<int>(First::kNone), kNumSecond = static_cast<int>(Second::kNone);
+
 struct Table {
   PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
+  PrimFn chain[kNumFirst][kNumSecond][8];  // null: not defined
   PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
   PrimFn round[kNumStorage][kNumCTypes];  // [target][compute type]; null: nothing to do
   PrimFn
