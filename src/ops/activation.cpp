@@ -34,7 +34,24 @@ const Register plain{
      .doc = "g where y > 0, else 0.",
      .infer = same,
      .scalar = [](S y, S g) { return zero_or(y > S(0), g); }},
-    YULOH_ACT("relu6", YULOH_F("relu6"), "x limited to [0, 6].", [](S x) { return min(max(x, S(0)), S(6)); }),
+    {.schema = "relu6(Tensor x) -> Tensor",
+     .python = YULOH_F("relu6"),
+     .doc = "x limited to [0, 6].",
+     .infer = float_only,
+     .scalar = [](S x) { return min(max(x, S(0)), S(6)); },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {call("relu6_grad", {c.out(), g[0]})};
+     },
+     .needs = "out",
+     .inplace_variant = true},
+    {.schema = "relu6_grad(Tensor y, Tensor g) -> Tensor",
+     .doc = "g where 0 < y < 6, else 0.",
+     .infer = same,
+     .scalar =
+         [](S y, S g) {
+           const S below = zero_or(y < S(6), g);
+           return zero_or(y > S(0), below);
+         }},
     {.schema = "sigmoid(Tensor x) -> Tensor",
      .python = YULOH_F("sigmoid") " paddle.sigmoid paddle.Tensor.sigmoid",
      .doc = "1 / (1 + exp(-x)).",
