@@ -100,10 +100,23 @@ class Attention : public Kernel {
       }
     }, cost.flops / 1e11);
   }
+  // Asks for the rows of the head that this thread takes next: they lie a whole token apart, too far for the hardware
+  // to see them coming.
+  void fetch_next(void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
+    if (++h == heads_) h = 0, ++b;
+    if (b == batch_) return;
+    const Head& o = in_[i];
+    const int64_t size = static_cast<int64_t>(dtype_size(o.dtype)), bytes = width_ * size;
+    if (o.strides[3] != 1) return;
+    const char* row = o.at(ptrs[i], b, h);
+    for (int64_t r = 0; r < length; ++r, row += o.strides[1] * size)
+      for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+  }
   float* load(Scratch& scratch, void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
     float* out = scratch.take(length * width_);
     const Head& o = in_[i];
     table_.load[static_cast<int>(o.dtype)](out, o.at(ptrs[i], b, h), length, width_, o.strides[1], o.strides[3]);
+    fetch_next(ptrs, i, b, h, length);
     return out;
   }
   void store(void* const* ptrs, int i, int64_t b, int64_t h, int64_t length, const float* from) const {
