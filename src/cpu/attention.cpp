@@ -124,8 +124,8 @@ class Attention : public Kernel {
     table_.store[static_cast<int>(o.dtype)](o.at(ptrs[in_.size() + i], b, h), from, length, width_, o.strides[1],
                                             o.strides[3]);
   }
-  void times(float* x, int64_t n, float factor) const {
-    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+  void times(float* x, int64_t rows, int64_t columns, const float* factor) const {  // row r by factor[r]
+    table_.prim[static_cast<int>(Prim::kMul)][static_cast<int>(CType::kF32)][2](x, x, factor, nullptr, rows, columns);
   }
   // Rows [first, first + kQueries) of x, transposed, in panels of nr columns; 0 where there is no row.
   void transposed(const float* x, int64_t first, float* out) const {
@@ -166,7 +166,7 @@ class Forward final : public Attention {  // q, k, v -> out, lse
       const int64_t Q = queries_ * width_;
       float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_), *v = load(scratch, ptrs, 2, b, h, keys_);
       float *out = scratch.take(Q), *qt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_);
-      times(q, Q, scale_);
+      times(q, 1, Q, &scale_);
       float* lse = static_cast<float*>(ptrs[4]) + (b * heads_ + h) * queries_;
       for (int64_t i = 0; i < queries_; i += kQueries) {
         const int64_t m = rows(i), n = last_key(i);
@@ -175,7 +175,8 @@ class Forward final : public Attention {  // q, k, v -> out, lse
         scores(k, n, qt, s);
         table_.attention_softmax({s, nullptr, n, diagonal(i, n), block_lse, inverse});
         weighted(s, m, n, v, out + i * width_);
-        for (int64_t r = 0; r < m; ++r) times(out + (i + r) * width_, width_, inverse[r]), lse[i + r] = block_lse[r];
+        times(out + i * width_, m, width_, inverse);
+        std::copy(block_lse, block_lse + m, lse + i);
       }
       store(ptrs, 0, b, h, queries_, out);
     });
@@ -199,7 +200,7 @@ class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
       float *dq = scratch.take(Q), *dk = scratch.take(K), *dv = scratch.take(K), *qt = scratch.take(kQueries * width_),
             *gt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_),
             *ds = scratch.take(kQueries * keys_), *delta = scratch.take(queries_), *lse = scratch.take(queries_);
-      times(q, Q, scale_);
+      times(q, 1, Q, &scale_);
       std::fill(dk, dk + K, 0.0f);
       std::fill(dv, dv + K, 0.0f);
       std::fill(delta + queries_, delta + queries_ + kQueries, 0.0f);  // rows of the last block that do not exist
@@ -217,7 +218,7 @@ class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
         weighted_back(ds, m, n, q + i * width_, dk);
         weighted_back(s, m, n, g + i * width_, dv);
       }
-      times(dq, Q, scale_);
+      times(dq, 1, Q, &scale_);
       store(ptrs, 0, b, h, queries_, dq);
       store(ptrs, 1, b, h, keys_, dk);
       store(ptrs, 2, b, h, keys_, dv);

@@ -217,21 +217,23 @@ class GemmKernel final : public Kernel {
   void run(void* const* ptrs) override {
     const float *x = static_cast<const float*>(ptrs[swap_ ? 1 : 0]),
                 *y = static_cast<const float*>(ptrs[swap_ ? 0 : 1]);
+    const float* bias = p_.bias ? static_cast<const float*>(ptrs[2]) : nullptr;
+    if (bias) ++ptrs;
     float* z = static_cast<float*>(ptrs[2]);
     const int64_t batches = p_.batches();
     const bool small = p_.m * p_.n * p_.k < 200000;  // then batches are the tasks
     if (batches > 1 && small) {
       const int64_t per = std::max<int64_t>(1, 100000 / std::max<int64_t>(1, p_.m * p_.n * p_.k));
       parallel_for((batches + per - 1) / per, [&](int64_t task) {
-        for (int64_t b = task * per; b < std::min(batches, (task + 1) * per); ++b) one(x, y, z, b, ptrs[3]);
+        for (int64_t b = task * per; b < std::min(batches, (task + 1) * per); ++b) one(x, y, z, b, ptrs[3], bias);
       });
       return;
     }
-    for (int64_t b = 0; b < batches; ++b) one(x, y, z, b, ptrs[3]);
+    for (int64_t b = 0; b < batches; ++b) one(x, y, z, b, ptrs[3], bias);
   }
 
  private:
-  void one(const float* x, const float* y, float* z, int64_t batch, void* work) const {
+  void one(const float* x, const float* y, float* z, int64_t batch, void* work, const float* bias) const {
     int64_t ox = 0, oy = 0, oz = 0;
     for (int i = static_cast<int>(p_.batch.size()) - 1; i >= 0; --i) {
       const int64_t q = batch % p_.batch[i];
@@ -239,7 +241,7 @@ class GemmKernel final : public Kernel {
       ox += q * p_.x.batch[i], oy += q * p_.y.batch[i], oz += q * p_.z.batch[i];
     }
     GemmProblem g{p_.m,     p_.n,     p_.k,     x + ox,   y + oy,   z + oz,
-                  p_.x.row, p_.x.col, p_.y.row, p_.y.col, p_.z.row, {}};
+                  p_.x.row, p_.x.col, p_.y.row, p_.y.col, p_.z.row, {bias, nullptr, 0, false}};
     if (pack_vector_ && p_.batch.empty()) {
       float* v = static_cast<float*>(work);
       for (int64_t i = 0; i < p_.k; ++i) v[i] = g.y[i * p_.y.row];
@@ -267,6 +269,10 @@ bool own_product_fits(const MatrixProblem& p, std::string* why) {
     *why = "the result has no unit stride";
     return false;
   }
+  if (p.bias && want_swap(p)) {
+    *why = "the bias would run along the rows";
+    return false;
+  }
   return true;
 }
 std::unique_ptr<Kernel> make_own_product(const MatrixProblem& p) { return std::make_unique<GemmKernel>(p); }
@@ -279,7 +285,13 @@ bool own_product_is_faster(const MatrixProblem& p) {
   return p.batches() * p.m * p.n * p.k <= 400000;
 }
 
-bool gemm_fits(const KernelRequest& r, std::string* why) { return own_product_fits(matrix_problem(r), why); }
+bool gemm_fits(const KernelRequest& r, std::string* why) {
+  if (r.in.size() > 2 && r.in[2].strides[0] != 1) {
+    *why = "the bias is strided";
+    return false;
+  }
+  return own_product_fits(matrix_problem(r), why);
+}
 bool gemm_faster_fits(const KernelRequest& r, std::string* why) {
   const MatrixProblem p = matrix_problem(r);
   if (!own_product_fits(p, why)) return false;

@@ -42,7 +42,7 @@ void batch_to_rows(MatrixProblem* p) {
 std::string MatrixProblem::key() const {
   std::string s;
   const auto put = [&s](int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
-  put(static_cast<int64_t>(dtype)), put(f32_result), put(m), put(n), put(k), put(batch.size());
+  put(static_cast<int64_t>(dtype)), put(f32_result), put(bias), put(m), put(n), put(k), put(batch.size());
   for (int64_t b : batch) put(b);
   for (const MatrixStrides* t : {&x, &y, &z}) {
     put(t->row), put(t->col);
@@ -63,6 +63,7 @@ MatrixProblem matrix_problem(const KernelRequest& r) {
   p.x = matmul_strides(s, 0, r.in[0].type.shape, r.in[0].strides);
   p.y = matmul_strides(s, 1, r.in[1].type.shape, r.in[1].strides);
   p.z = matmul_strides(s, 2, r.out[0].type.shape, r.out[0].strides);
+  p.bias = r.in.size() > 2;
   merge_batches(&p);
   batch_to_rows(&p);
   return p;

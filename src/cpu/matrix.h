@@ -14,6 +14,7 @@ struct MatrixProblem {
   Shape batch;  // merged
   MatrixStrides x, y, z;
   bool f32_result = false;  // z is f32 whatever x and y are
+  bool bias = false;        // a third operand, dense, of the dtype of x: added to every row
   int64_t batches() const { return numel(batch); }
   std::string key() const;  // all fields, for caches
   KernelCost cost() const;

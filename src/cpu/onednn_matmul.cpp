@@ -30,7 +30,8 @@ memory::desc matrix_desc(DType t, const Shape& batch, const MatrixStrides& s, in
 
 struct Prepared {
   dnnl::matmul matmul;
-  memory::desc x, y, user_y, z, scratch;  // user_y: y as it is given
+  memory::desc x, y, user_y, z, bias, scratch;  // user_y: y as it is given
+  bool has_bias = false;
   std::string name;
 };
 
@@ -47,8 +48,15 @@ std::shared_ptr<void> prepare(const void* request) {
   p->z = matrix_desc(m.f32_result ? DType::kFloat32 : m.dtype, m.batch, m.z, m.m, m.n);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::matmul::primitive_desc pd(engine(), p->x, p->y, p->z, attr);
-  p->matmul = dnnl::matmul(pd);
+  if (m.bias) {
+    memory::dims dims(m.batch.size() + 1, 1), strides(m.batch.size() + 2, m.n);
+    dims.push_back(m.n), strides.back() = 1;
+    p->bias = {dims, data_type(m.dtype), strides};
+  }
+  const dnnl::matmul::primitive_desc pd = m.bias
+                                              ? dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->bias, p->z, attr)
+                                              : dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->z, attr);
+  p->matmul = dnnl::matmul(pd), p->has_bias = m.bias;
   p->y = pd.weights_desc(), p->scratch = pd.scratchpad_desc();
   p->name = pd.impl_info_str();
   return p;
@@ -67,10 +75,12 @@ class MatmulKernel final : public Kernel {
   }
   std::string describe() const override { return "onednn:" + p_->name + (packed_ ? " on packed weight" : ""); }
   void run(void* const* ptrs) override {
+    const int z = p_->has_bias ? 3 : 2;
     std::unordered_map<int, memory> args{{DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},
                                          {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), packed_ ? packed_->data->data : ptrs[1])},
-                                         {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[2])}};
-    if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, memory(p_->scratch, engine(), ptrs[3]));
+                                         {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[z])}};
+    if (p_->has_bias) args.emplace(DNNL_ARG_BIAS, memory(p_->bias, engine(), ptrs[2]));
+    if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, memory(p_->scratch, engine(), ptrs[z + 1]));
     p_->matmul.execute(stream(), args);
     stream().wait();
   }
@@ -122,7 +132,13 @@ std::unique_ptr<Kernel> make_product(const MatrixProblem& m, const Buffer* fixed
   }
 }
 
-bool matmul_fits(const KernelRequest& r, std::string* why) { return product_fits(matrix_problem(r), why); }
+bool matmul_fits(const KernelRequest& r, std::string* why) {
+  if (r.in.size() > 2 && r.in[2].strides[0] != 1) {
+    *why = "the bias is strided";
+    return false;
+  }
+  return product_fits(matrix_problem(r), why);
+}
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) {
   const MatrixProblem m = matrix_problem(r);
   return make_product(m, m.batches() == 1 ? r.in[1].fixed : nullptr);

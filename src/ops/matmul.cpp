@@ -3,6 +3,7 @@
 // drops, and transposes apply to the last two axes. Gradient: two more products, summed over broadcast batch
 // axes. Library kernels: cpu/onednn_matmul.cpp, cpu/gemm.cpp; the loop here is the reference and serves
 // integers.
+#include "ops/host.h"
 #include "ops/matmul.h"
 
 #include "ops/fn.h"
@@ -179,7 +180,31 @@ void host(const HostCall& h) {
       uint64_t{0});
 }
 
+Types infer_bias(const Call& c) {
+  const Types r = infer(c);
+  const TensorType& b = c.type(2);
+  if (r[0].shape.size() < 2 || b.shape != Shape{r[0].shape.back()} || b.dtype != r[0].dtype)
+    value_error(c.name(), ": bias does not fit, got shape ", b.shape, " and dtype ", b.dtype, "; expected one ",
+                r[0].dtype, " for each column of ", r[0].shape, ".");
+  return r;
+}
+void host_bias(const HostCall& h) {
+  host(h);
+  const HostOperand &b = h.in[2], &z = h.out[0];
+  const size_t size = dtype_size(z.dtype);
+  for (int64_t i = 0; i < z.numel(); ++i) {
+    char* at = static_cast<char*>(z.data) + offset_at(z.shape, z.strides, i) * static_cast<int64_t>(size);
+    const char* add = static_cast<const char*>(b.data) + i % b.shape[0] * b.strides[0] * static_cast<int64_t>(size);
+    store_double(at, z.dtype, load_double(at, z.dtype) + load_double(add, z.dtype));
+  }
+}
+
 const Register rows{
+    {.schema = "matmul_bias(Tensor x, Tensor y, Tensor bias, bool transpose_x=False, bool transpose_y=False) -> Tensor",
+     .doc = "matmul(x, y) + bias for one floating point number a column; what plans make of the two (passes/bias.cpp).",
+     .infer = infer_bias,
+     .host = host_bias,
+     .no_grad = true},
     {.schema = "matmul(Tensor x, Tensor y, bool transpose_x=False, bool transpose_y=False) -> Tensor",
      .python = "paddle.matmul paddle.Tensor.matmul paddle.linalg.matmul",
      .doc = "Matrix product of the last two axes; leading axes broadcast, 1-D operands are vectors.",
