@@ -160,6 +160,26 @@ def test_a_layer_with_weights_of_pytorchs(tmp_path):
         tmp_path / "v.pdparams"))) == ["module.l.weight", "module.l.bias"]
 
 
+def test_an_input_that_decides_the_graph_can_be_set(capsys, tmp_path):
+    def branch(op):
+        return w.graph([w.node(op, ["x", "x"], ["r"])], outputs=[w.port("r")])
+    choose = w.node("If", ["flag"], ["y"], [w.graph_attribute("then_branch", branch("Add")),
+                                            w.graph_attribute("else_branch", branch("Sub"))])
+    path, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    path.write_bytes(w.model(w.graph([choose], [w.port("x"), w.port("flag", (), 9)], [w.port("y")])))
+    status, text, _ = run(capsys, "convert", path, out)
+    assert status == 1 and "--set" in text and not out.exists()
+    for value, want in (("True", 2), ("False", 0)):
+        status, text, err = run(capsys, "convert", path, out, "--set", f"flag={value}")
+        assert status == 0 and "N=2" in text, text + err
+        model = paddle.onnx.load(str(out))
+        assert [p[0] for p in model.inputs] == ["x"] and [p[0] for p in model.outputs] == ["y"]
+        assert (model(np.ones((3, 4), "float32"))[0].numpy() == want).all()
+    for bad in ("flags=True", "flag=what"):
+        status, _, err = run(capsys, "convert", path, out, "--set", bad)
+        assert status == 2 and "flag" in err
+
+
 def test_a_hook_maps_operators_of_paddles_files(tmp_path):
     hook, out = tmp_path / "hook.py", tmp_path / "o.onnx"
     hook.write_text(

@@ -62,6 +62,7 @@ def add(commands) -> None:
                    metavar="INPUT=N,M..",
                    help="fixes open sizes of an input (-1: stays open)")
     m.add_argument("--input", metavar="FILE.npz", help="compare on these inputs instead of random ones")
+    m.add_argument("--set", action="append", default=[], metavar="INPUT=VALUE", help="fixes an input of a file (sr=16000)")
     m.add_argument("--rtol",
                    type=float,
                    default=1e-4,
@@ -245,6 +246,9 @@ def _model(args, hook, weights) -> int:
             f"the format is not known by the suffix, got {args.out!r}; expected one of {', '.join(SUFFIXES + WEIGHTS_OUT)}."
         )
     source = _source(args, hook, weights)
+    if args.set:
+        pairs = [text.partition("=")[::2] for text in args.set]
+        source = source.with_inputs_set({name.strip(): value for name, value in pairs}, shapes_of(args.shape))
     say = (lambda text: None) if args.json else print
     say(f"{source.name}: {source.form}, {source.n_operators} operators, inputs " + ", ".join(
         f"{n} {d.name}[{', '.join(str(k) if k >= 0 else (s[i] if i < len(s) and s[i] else '?') for i, k in enumerate(dims))}]"

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import _core
 
-__all__ = ["Difference", "bindings", "compare", "draw", "open_sizes", "shapes_at"]
+__all__ = ["Difference", "bindings", "compare", "draw", "open_sizes", "plain_session", "shapes_at"]
 
 # Two sizes for an axis that is not the batch, tried in turn until the model takes them.
 _OTHER = ((64, 96), (32, 48), (8, 12), (224, 256), (128, 160), (5, 7), (320, 640), (1, 2))
@@ -35,7 +35,7 @@ def bindings(program, asked=None):
     unknown = set(asked) - set(labels) - ({"batch"} if labels else set())
     if unknown:
         raise ValueError(f"there is no open size {sorted(unknown)[0]!r}; the model has {labels or 'none'}.")
-    batch = [n for n in labels if all(axis == 0 for (_, axis), m in slots.items() if m == n)]
+    batch = [n for n in labels if any(axis == 0 for (_, axis), m in slots.items() if m == n)]
     if "batch" in asked and "batch" not in labels:
         asked.update({n: asked["batch"] for n in batch} or {labels[0]: asked["batch"]})
         asked.pop("batch")
@@ -142,15 +142,18 @@ def _array(value):
     return value.numpy() if isinstance(value, _core.Tensor) else np.asarray(value)
 
 
-def compare(program, run_other, seed, rtol, atol, asked=None, given=None, others=()):
-    """[Difference] of ``program`` and ``run_other(arrays)`` on random inputs at two sizes of every open dim, or on
-    ``given`` arrays. ``others``: [(name, function of arrays)] of further runtimes, compared with ``program``.
+def plain_session(program):
+    """Runs a program without fusion, rules and folded weights: nothing that the other side shares."""
+    return _core.Session(program, fold_weights=False, fusion=False, rules=False)
+
+
+def compare(program, run_source, run_other, seed, rtol, atol, asked=None, given=None, others=(), names=()):
+    """[Difference] of ``run_source(arrays)`` and ``run_other(arrays)`` on random inputs of ``program`` at two sizes of every
+    open dim, or on ``given`` arrays. ``others``: [(name, function of arrays)] of further runtimes; ``names`` of outputs.
     """
-    names = [p[0] for p in program.outputs]
-    session = _core.Session(program, fold_weights=False, fusion=False,
-                            rules=False)  # nothing that the other side shares
+    names = list(names) or [p[0] for p in program.outputs]
     found = []
-    for sizes, arrays, want in _runs(program, session, seed, asked, given):
+    for sizes, arrays, want in _runs(program, run_source, seed, asked, given):
         for runtime, run in [("", run_other), *others]:
             got = run(arrays)
             if got is None:  # another runtime that cannot
@@ -168,9 +171,9 @@ def _padded(names, n):
     return [*names, *[f"output {i}" for i in range(len(names), n)]]
 
 
-def _runs(program, session, seed, asked, given):
+def _runs(program, run_source, seed, asked, given):
     if given is not None:
-        return [({"given": "inputs"}, given, session.run(given))]
+        return [({"given": "inputs"}, given, run_source(given))]
     first = None
     for one in bindings(program, asked):
         for most in (100, 10, 2):
@@ -179,7 +182,7 @@ def _runs(program, session, seed, asked, given):
                 runs = []
                 for sizes in one:
                     arrays = draw(program, sizes, rng, most)
-                    runs.append((sizes, arrays, session.run(arrays)))
+                    runs.append((sizes, arrays, run_source(arrays)))
                 return runs
             except _WRONG as error:
                 first = first or error

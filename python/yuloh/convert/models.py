@@ -12,7 +12,7 @@ import tempfile
 import numpy as np
 
 from .. import _core
-from .compare import compare, open_sizes
+from .compare import compare, open_sizes, plain_session
 
 __all__ = ["ConversionError", "SUFFIXES", "convert_model", "refusals", "runtimes"]
 
@@ -62,6 +62,9 @@ def refusals(source, out, **options):
     try:
         without = _core.unwritable(source.program, out, **options)
     except (RuntimeError, ValueError, NotImplementedError) as error:
+        if "depends on the data" in str(error):
+            return [f"{source.name} cannot be written to {out}: {str(error).splitlines()[0]}",
+                    "A way forward: --set INPUT=VALUE, if that input decides it and may be fixed."]
         text = str(error).replace("Hint: fix that size in the InputSpec.",
                                   "Hint: fix it by --shape INPUT=N,M.. (-1: stays open).")
         return [f"{source.name} cannot be written to {out}: {text}"]
@@ -160,14 +163,18 @@ def convert_model(source,
     parts = tempfile.mkdtemp(prefix=".convert.", dir=folder)
     try:
         written = os.path.join(parts, os.path.basename(out))
+        if source.output_names:
+            options["output_names"] = source.output_names
         _core.write_model(source.program, written, **options)
         beside = os.path.splitext(written)[0] + ".pdiparams"
         notes = []
         predictor = create_predictor(Config(written, beside) if os.path.exists(beside) else Config(written))
-        more = [(f"{name}, {side}", _optional(run, f"{name}, {side}", notes) if side == "IN" else run)
+        plain = plain_session(source.whole)
+        more = [(f"{name}, {side}", _optional(run, f"{name}, {side}", source, notes) if side == "IN" else run)
                 for side, files in (("IN", (source.path, source.params)), ("OUT", (written, )))
                 for name, run in runtimes(*files)] if others and _has_numpy_types(source.program) else []
-        found = compare(source.program, predictor.run, seed, rtol, atol, sizes, given, more)
+        found = compare(source.program, lambda arrays: plain.run(source.filled(arrays)), predictor.run, seed, rtol, atol,
+                        sizes, given, more, source.output_names)
         if keep or all(d.ok for d in found):
             for name in os.listdir(parts):
                 os.replace(os.path.join(parts, name), os.path.join(folder, name))
@@ -193,12 +200,12 @@ def _has_numpy_types(program):
     return all(p[1].name != "bfloat16" and not p[1].name.startswith("float8") for p in program.inputs)
 
 
-def _optional(run, name, notes):
+def _optional(run, name, source, notes):
     """``run``, but what it refuses becomes a note and is not compared: the source is not ours to mend."""
 
     def tried(arrays):
         try:
-            return run(arrays)
+            return run(source.filled(arrays))
         except ConversionError as error:
             if not any(n.startswith(name) for n in notes):
                 notes.append(f"{name}: {error}")

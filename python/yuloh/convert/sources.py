@@ -142,6 +142,7 @@ class ModelSource:
 
     def __init__(self, name, form, program, file=None, path="", params=""):
         self.name, self.form, self.program, self.file, self.path, self.params = name, form, program, file, path, params
+        self.whole, self._values, self._names = program, {}, []
 
     @classmethod
     def of_file(cls, path, params=""):
@@ -176,6 +177,55 @@ class ModelSource:
             static = to_static(layer)
         with _of_the_user(name):
             return cls(name, "Python", program_of(static, specs))
+
+    def with_inputs_set(self, texts, shapes=None):
+        """The source with some inputs fixed, {name: literal}: what depends on them is decided while it is recorded (an If on a
+        sampling rate). Its program lacks these inputs; ``whole`` is the one that takes them all, by ``filled``.
+        """
+        import numpy as np
+
+        from ..jit.export import export
+        from ..static import InputSpec
+        from ..tensor import to_tensor
+        if self.file is None or any(p[1].name == "bfloat16" for p in self.program.inputs):
+            raise ValueError("only inputs of a model file of others can be set (--set).")
+        ports, values, specs, shapes = self.program.inputs, {}, {}, shapes or {}
+        for name in texts:
+            if name not in [p[0] for p in ports]:
+                raise ValueError(f"there is no input {name!r}; the model has {[p[0] for p in ports]}.")
+        for number, (name, dtype, dims, labels) in enumerate(ports):
+            if name not in texts:
+                dims = [m if n < 0 else n for n, m in zip(dims, shapes[name])] if name in shapes else dims
+                specs[name] = InputSpec([n if n >= 0 else None for n in dims], dtype, name)
+                specs[name].dim_names = [n if n != "?" else "" for n in labels]
+                continue
+            try:
+                value = np.array(ast.literal_eval(texts[name])).astype(dtype.name)
+                values[number] = value.reshape(dims) if all(n >= 0 for n in dims) else value
+            except (ValueError, SyntaxError, TypeError):
+                raise ValueError(f"the value of {name} must be a number or a list for {dtype.name}{list(dims)}, got "
+                                 f"{texts[name]!r}.") from None
+        named = [(name, tensor, tensor.dtype.is_floating_point()) for name, tensor in self.file.weights]
+
+        def record(given):
+            given = iter(given.values())
+            return self.file.record([to_tensor(values[i]) if i in values else next(given) for i in range(len(ports))])
+
+        result = ModelSource(self.name, self.form, export(record, specs, named)[0], self.file, self.path, self.params)
+        result.whole, result._values, result._names = self.program, values, [p[0] for p in self.program.outputs]
+        return result
+
+    def filled(self, arrays):
+        """Inputs of ``whole`` from those of ``program``."""
+        if not self._values:
+            return arrays
+        given = iter(arrays)
+        return [self._values[i] if i in self._values else next(given) for i in range(len(self.whole.inputs))]
+
+    @property
+    def output_names(self):
+        """Of the file, where the program has lost them; else []."""
+        return self._names
 
     @property
     def n_operators(self):

@@ -119,7 +119,7 @@ def _bind(source, sizes, data):
     program, types, first = source.program, None, None
     asked = {k: list(v) if isinstance(v, (list, tuple)) else [int(v)] for k, v in (sizes or {}).items()}
     slots = open_sizes(program)
-    batch = [n for n in dict.fromkeys(slots.values()) if all(axis == 0 for (_, axis), m in slots.items() if m == n)]
+    batch = [n for n in dict.fromkeys(slots.values()) if any(axis == 0 for (_, axis), m in slots.items() if m == n)]
     guessed = not asked
     if guessed and batch:
         asked = {n: [1, 8] for n in batch}
