@@ -186,6 +186,8 @@ def test_published_speeds():
         (("resnet50", "--device", "t44"), "unknown device"),
         (("resnet50", "--device", "kunlun-p800"), "cannot be reckoned with"),
         (("resnet51",), "unknown model"),
+        (("resnet50", "--hidden", "64"), "no transformer"),
+        (("resnet50", "--gated"), "model in numbers"),
         (("resnet50", "--mp", "2", "--batch", "2"), "tensor parallel"),
         (("resnet50", "--batch", "0"), "batch must be"),
         (("resnet50", "--batch", "inf"), "must be a number"),

@@ -226,6 +226,11 @@ def question_from(args):
     else:
         network, title, unit, said = question.from_preset(args.model)
         source = "preset"
+    if args.model is not None and (args.kind or args.gated):
+        raise ValueError("advise: --kind and --gated are for a model in numbers, not for a model with a name.")
+    extra = sorted(set(given) - {"params"}) if network["kind"] == "totals" else []
+    if extra:
+        raise ValueError(f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set.")
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
     prices, currency = catalogue.load_prices(args.prices, entries) if args.prices else ({}, "")
