@@ -80,14 +80,14 @@ double optimizer_bytes(const Job& j) {
 double activation_bytes(const Job& j) { return half(j) || j.precision == "int8" ? 2 : 4; }
 
 double peak_for(const Device& d, const std::string& precision, std::string* used) {
-  struct Step {
+  struct Peak {
     const char* name;
     double rate;
   };
-  const Step order[] = {{"fp8", d.fp8},   {"int8", d.int8}, {"bf16", d.bf16},
+  const Peak order[] = {{"fp8", d.fp8},   {"int8", d.int8}, {"bf16", d.bf16},
                         {"fp16", d.fp16}, {"tf32", d.tf32}, {"fp32", d.fp32}};
   const auto rate_of = [&](const std::string& p) {
-    for (const Step& s : order)
+    for (const Peak& s : order)
       if (p == s.name) return s.rate;
     return 0.0;
   };

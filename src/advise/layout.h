@@ -12,7 +12,7 @@ namespace yuloh::advise {
 struct Layout {
   Job job;
   Memory memory;
-  Step step;
+  StepTime step;
 };
 
 // What the search may change besides dp, mp, pp, sharding and the micro-batch.

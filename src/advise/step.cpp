@@ -80,7 +80,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   return p;
 }
 
-void add(Step& s, const char* what, double seconds) {
+void add(StepTime& s, const char* what, double seconds) {
   if (seconds <= 0) return;
   s.items.push_back({what, seconds});
   s.seconds += Interval(seconds);
@@ -117,7 +117,7 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
   return s;
 }
 
-void training(Step& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
+void training(StepTime& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
               double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double m = j.passes(), work = p.work();
@@ -139,7 +139,7 @@ void training(Step& s, const Network& n, const Job& j, const Device& d, const Fa
   add(s, "offload", offload_seconds(n, j, d));
 }
 
-void inference(Step& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
+void inference(StepTime& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
                double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double work = p.work();
@@ -165,8 +165,8 @@ void inference(Step& s, const Network& n, const Job& j, const Device& d, const F
 
 }  // namespace
 
-Step step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
-  Step s;
+StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
+  StepTime s;
   const double dense = peak_for(d, j.precision, &s.precision);
   const double peak = dense * matrix_share(d, s.precision), stream = d.bandwidth * stream_share(d);
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);

@@ -12,7 +12,7 @@ struct TimeItem {
       what;  // arithmetic, elementwise, optimizer, launch, tensor, pipeline, bubble, data, offload, tokens
   double seconds;
 };
-struct Step {
+struct StepTime {
   std::vector<TimeItem> items;
   Interval seconds;
   double bubble = 0;         // idle share of the pipeline
@@ -22,6 +22,6 @@ struct Step {
   bool measured = false;     // efficiencies measured on the device, not assumed
 };
 
-Step step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
+StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
 
 }  // namespace yuloh::advise

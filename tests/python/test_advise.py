@@ -383,3 +383,27 @@ def test_rates_by_precision():
     assert t4["fp32"] < t4["fp16"] < t4["int8"]
     assert t4["per_money"] == pytest.approx(t4["int8"] * 3600 / 3)
     assert rows["ascend-310p"]["fp32"] is None and rows["a10"]["per_money"] is None
+
+
+def test_device_file_of_calibrate(tmp_path):
+    path = tmp_path / "device.json"
+    rows = [
+        {"name": "gemm/matmul", "dtype": "float32", "log2_roof_ns": 20, "efficiency": e, "samples": 3}
+        for e in (0.5, 0.6, 0.8)
+    ]
+    record = {
+        "version": 1,
+        "host": "box",
+        "name": "CPU x 2 threads",
+        "date": "2026-11-30",
+        "efficiencies": rows,
+    }
+    record["peaks"] = {"fp32": 5e11, "bf16": 1e12, "read": 6e10, "copy": 4e10, "threads": 2}
+    path.write_text(json.dumps(record))
+    words = ("resnet50", "--devices-file", str(path), "--device", "box", "--precision", "fp32", "--json")
+    (row,) = json.loads(run(*words).stdout)["devices"]
+    assert row["measured"] and row["origins"]["fp32"] == "measured"
+    # Arithmetic alone: 3 x 8.2e9 x 64 FLOPs at 0.6 of 5e11.
+    assert dict(row["time"])["arithmetic"] == pytest.approx(3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
+    path.write_text('{"peaks": 3}')
+    assert "calibrate" in run("resnet50", "--devices-file", str(path), ok=2).stderr

@@ -12,6 +12,7 @@ import difflib
 import json
 import math
 import os
+import statistics
 from functools import lru_cache
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
@@ -131,31 +132,63 @@ def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
 # -- the machine at hand -------------------------------------------------------------------------------
 @lru_cache(maxsize=1)
 def this_machine() -> dict:
-    """The CPU at hand as an entry: measured in a moment (`yuloh calibrate` measures it thoroughly)."""
+    """The CPU at hand as an entry: what `yuloh calibrate` wrote where it did, else measured in a moment."""
+    from . import device_file
+
+    written = device_file.text()
+    return calibrated(json.loads(written)) if written else _measured_now()
+
+
+def calibrated(record: dict, ident: str = "this") -> dict:
+    """Entry of a device file of `yuloh calibrate`. Raises ValueError for what is none."""
+    from ..bench import machine
+
+    try:
+        peaks, rows = record["peaks"], record["efficiencies"]
+        figures = {"memory": (machine.memory_mb().get("total") or 1024.0) * 1e6 / 2**30}
+        figures.update(bandwidth=peaks["copy"] / 1e9, host_link=peaks["copy"] / 1e9)
+        figures.update({p: peaks[p] / 1e12 for p in ("fp32", "bf16", "int8") if peaks.get(p)})
+        shares = {
+            "matrix_efficiency": _median_share(rows, ("gemm", "conv"), 0.7),
+            "stream_efficiency": _median_share(rows, ("elementwise", "reduction"), 0.8),
+        }
+        return _cpu_entry(f"{record['name']} (this machine)", figures, shares, str(record["date"]), ident)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"advise: no device file of yuloh calibrate ({error!r}). Hint: write it again."
+        ) from None
+
+
+def _median_share(rows: List[dict], names: Tuple[str, ...], otherwise: float) -> float:
+    """Median efficiency of the kernels whose name begins so and whose roofline is 0.1 ms or more."""
+    found = [float(r["efficiency"]) for r in rows if r["name"].startswith(names) and r["log2_roof_ns"] >= 17]
+    return min(1.0, statistics.median(found)) if found else otherwise
+
+
+def _measured_now() -> dict:
     from ..bench import machine, peaks
 
     found = peaks.measure(0.03)
-    today = _today()
-    total = machine.memory_mb().get("total") or 1024.0
-    figures = {
-        "memory": total * 1e6 / 2**30,
-        "bandwidth": found["read"] / 1e9,
-        "host_link": found["read"] / 1e9,
-    }
+    figures = {"memory": (machine.memory_mb().get("total") or 1024.0) * 1e6 / 2**30}
+    figures.update(bandwidth=found["read"] / 1e9, host_link=found["read"] / 1e9)
     figures.update({p: found[p] / 1e12 for p in ("fp32", "bf16", "int8") if found.get(p)})
-    name = str(machine.cpu_facts().get("model") or "CPU")
+    name = f"{machine.cpu_facts().get('model') or 'CPU'}, {found['threads']:.0f} threads (this machine)"
+    # Own kernels reach 0.6 to 0.85 of the products' peak (docs/performance.md).
+    return _cpu_entry(name, figures, {"matrix_efficiency": 0.7, "stream_efficiency": 0.8}, _today())
+
+
+def _cpu_entry(name: str, figures: dict, shares: dict, date: str, ident: str = "this") -> dict:
     return {
-        "id": "this",
-        "name": f"{name}, {found['threads']:.0f} threads (this machine)",
+        "id": ident,
+        "name": name,
         "vendor": "",
         "kind": "cpu",
         "aliases": [],
         "per_node": 1,
         "use": "",
-        "matrix_efficiency": 0.7,  # own kernels reach 0.6 to 0.85 of the products' peak (docs/performance.md)
-        "stream_efficiency": 0.8,
+        **shares,
         "figures": {
-            k: [{"value": round(v, 4), "source": "measured", "date": today}] for k, v in figures.items()
+            k: [{"value": round(v, 4), "source": "measured", "date": date}] for k, v in figures.items()
         },
     }
 
@@ -175,6 +208,8 @@ def user_devices(path: str) -> List[dict]:
         raise ValueError(
             f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form."
         ) from None
+    if isinstance(read, dict) and "peaks" in read:
+        return [calibrated(read, str(read.get("host") or "calibrated"))]
     made = []
     for one in read if isinstance(read, list) else [read]:
         if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):

@@ -119,15 +119,19 @@ def _network(a: dict, b: dict, batch: int, job, title: str):
 
 
 def _depth(layers: List[dict]) -> int:
-    """Blocks in a row: the children of the longest list of one type, else the layers that hold parameters."""
-    groups: Dict[Tuple[int, str], int] = {}
+    """Steps in a row: the blocks of one list where they hold most of the parameters (a transformer), else the layers with
+    parameters of their own, without norms."""
+    held: Dict[Tuple[int, str], List[int]] = {}
     for one in layers:
-        if one["parameters"] > 0:
-            groups[(one["parent"], one["type"])] = groups.get((one["parent"], one["type"]), 0) + 1
+        if one["parameters"] > 0 and one["parent"] >= 0:
+            held.setdefault((one["parent"], one["type"]), []).append(one["parameters"])
+    whole = layers[0]["parameters"] if layers else 0
+    blocks = max((g for g in held.values() if sum(g) >= 0.5 * whole), key=len, default=[])
+    if len(blocks) >= 4:
+        return len(blocks)
     parents = {one["parent"] for one in layers}
-    leaves = sum(1 for i, one in enumerate(layers) if one["parameters"] > 0 and i not in parents)
-    blocks = max((n for (parent, _), n in groups.items() if parent >= 0), default=1)
-    return max(1, blocks if blocks >= 4 else leaves)
+    leaves = [x for i, x in enumerate(layers) if x["parameters"] > 0 and i not in parents]
+    return max(1, sum("Norm" not in x["type"] for x in leaves))
 
 
 def layers_to_recompute(facts: dict, most: int = 8) -> List[dict]:

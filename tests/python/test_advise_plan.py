@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice for real models: a Layer of a Python file is planned without being run; formulas and Plans agree."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_advise import run
+
+import yuloh as paddle
+from yuloh.advise import Question, answer, catalogue
+from yuloh.advise.from_plan import layers_to_recompute, network_of_model
+
+SCRIPT = """
+import paddle
+
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.body = paddle.nn.LayerList([paddle.nn.Linear(256, 256) for _ in range(6)])
+        self.head = paddle.nn.Linear(256, 10)
+
+    def forward(self, x):
+        for layer in self.body:
+            x = paddle.nn.functional.relu(layer(x))
+        return self.head(x)
+
+def huge():
+    return paddle.nn.Sequential(paddle.nn.Linear(60000, 60000), paddle.nn.Linear(60000, 10))
+
+def wrong():
+    return paddle.nn.Linear(3, 4)
+
+model = Net()
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_layer_of_a_file(script):
+    found = json.loads(
+        run(script, "--input", "?,256", "--batch", "64", "--precision", "fp32", "--json").stdout
+    )
+    assert found["model"]["source"] == "plan"
+    assert found["model"]["params"] == 6 * (256 * 256 + 256) + 256 * 10 + 10
+    assert found["model"]["layers"] == 6
+    # A multiply-add for every weight and sample, forward.
+    assert found["forward_flops"] == pytest.approx(2 * (6 * 256 * 256 + 2560), rel=0.05)
+    assert found["plan"]["memory"]["peak"]["value"] > 4 * found["model"]["params"]
+    assert "Planned for this machine" in run(script, "--input", "?,256").stdout
+
+
+def test_a_function_that_makes_what_would_not_fit(script):
+    """3.6e9 parameters are planned dry: nothing of that size is allocated."""
+    found = json.loads(run(script + ":huge", "--input", "1,60000", "--batch", "1", "--json").stdout)
+    assert found["model"]["params"] > 3.6e9 and found["class"] == 2
+    assert {r["id"]: r["verdict"] for r in found["devices"]}["a10"] == "no"
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (("{}:nix", "--input", "1,256"), "no Layer or function 'nix'"),
+        (("{}",), "input"),
+        (("{}", "--input", "1,x"), "bad --input"),
+        (("{}:wrong", "--input", "8,256"), "cannot be traced"),
+    ],
+)
+def test_what_cannot_be_traced_gets_one_sentence(script, words, said):
+    done = run(*(x.format(script) for x in words), ok=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("text", ["import sys; sys.exit(3)", "1/0", "x ="])
+def test_files_that_do_not_import(tmp_path, text):
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    done = run(str(path), "--input", "1,2", ok=2)
+    assert "cannot be imported" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_preset_and_plan_agree():
+    """ResNet-50: published totals against the Plan of the zoo's model: arithmetic within 3 %, kept activations within 10 %."""
+    network, _, _, _, facts = network_of_model(
+        lambda: paddle.vision.models.resnet50(),
+        [([8, 3, 224, 224], "float32")],
+        {"training": True, "precision": "fp32", "batch": 8},
+        "resnet50",
+    )
+    preset = catalogue.presets()["resnet50"]
+    assert network["forward_flops"] == pytest.approx(preset["forward_flops"], rel=0.03)
+    assert network["kept_elements"] == pytest.approx(preset["kept_elements"], rel=0.10)
+    assert network["params"] == pytest.approx(preset["params"], rel=0.01)
+    layers = layers_to_recompute(facts)
+    assert layers and all(r["saved"] > 0 and 0 < r["time_added"] < 0.5 for r in layers)
+    found = answer(Question(network, "resnet50", job={"batch": 32, "precision": "fp32"}, facts=facts))
+    published = answer(
+        Question(
+            {k: v for k, v in preset.items() if k not in ("title", "unit", "source")},
+            "resnet50",
+            job={"batch": 32, "precision": "fp32"},
+        )
+    )
+    ours = {r["id"]: r["total"][1] for r in found["devices"]}
+    theirs = {r["id"]: r["total"][1] for r in published["devices"]}
+    assert ours["t4"] == pytest.approx(theirs["t4"], rel=0.10)
+
+
+def test_formula_and_plan_of_a_transformer_agree():
+    """A GPT built from layers: parameters, arithmetic and activations of the shape's formulas against its Plan."""
+    from yuloh import _core
+
+    h, heads, n, s, v = 256, 4, 4, 128, 1000
+
+    class Block(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = paddle.nn.LayerNorm(h), paddle.nn.LayerNorm(h)
+            self.qkv, self.out = paddle.nn.Linear(h, 3 * h), paddle.nn.Linear(h, h)
+            self.up, self.down = paddle.nn.Linear(h, 4 * h), paddle.nn.Linear(4 * h, h)
+
+        def forward(self, x):
+            q, k, w = self.qkv(self.a(x)).reshape([-1, s, 3, heads, h // heads]).unbind(2)
+            y = paddle.nn.functional.scaled_dot_product_attention(q, k, w, is_causal=True)
+            x = x + self.out(y.reshape([-1, s, h]))
+            return x + self.down(paddle.nn.functional.gelu(self.up(self.b(x))))
+
+    class GPT(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = paddle.nn.Embedding(v, h), paddle.nn.Embedding(s, h)
+            self.blocks = paddle.nn.LayerList([Block() for _ in range(n)])
+            self.norm, self.head = paddle.nn.LayerNorm(h), paddle.nn.Linear(h, v, bias_attr=False)
+
+        def forward(self, ids):
+            x = self.words(ids) + self.places(paddle.arange(s))
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.norm(x))
+
+    job = {"training": True, "precision": "fp32", "batch": 4}
+    network = network_of_model(GPT, [([4, s], "int64")], job, "gpt")[0]
+    shape = {"layers": n, "hidden": h, "heads": heads, "seq": s, "vocab": v, "tied": False}
+    made = _core.advise_network({k: float(x) if not isinstance(x, bool) else x for k, x in shape.items()})
+    assert network["layers"] == n
+    assert network["params"] == pytest.approx(made["network"]["params"], rel=0.01)
+    assert network["forward_flops"] == pytest.approx(made["forward_flops"], rel=0.10)
