@@ -151,3 +151,32 @@ def test_formula_and_plan_of_a_transformer_agree():
     assert network["layers"] == n
     assert network["params"] == pytest.approx(made["network"]["params"], rel=0.01)
     assert network["forward_flops"] == pytest.approx(made["forward_flops"], rel=0.10)
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_model_file(tmp_path, batch):
+    """A saved ResNet-18: parameters and arithmetic of the preset; an open batch or a fixed one."""
+    net = paddle.vision.models.resnet18()
+    net.eval()
+    spec = [paddle.static.InputSpec([batch, 3, 224, 224], "float32", "x")]
+    paddle.jit.save(net, str(tmp_path / "r18"), input_spec=spec)
+    words = (
+        str(tmp_path / "r18.json"),
+        "--inference",
+        "--precision",
+        "fp32",
+        "--rate",
+        "100",
+        "--p99",
+        "50",
+        "--json",
+    )
+    found = json.loads(run(*words).stdout)
+    preset = catalogue.presets()["resnet18"]
+    assert found["model"]["params"] == pytest.approx(preset["params"], rel=0.01)
+    assert found["forward_flops"] == pytest.approx(preset["forward_flops"], rel=0.05)
+    assert found["serving"]["best"]
+    done = run(str(tmp_path / "r18.json"), ok=2)
+    assert "is for inference" in done.stderr
+    (tmp_path / "junk.onnx").write_bytes(b"junk" * 100)
+    assert run(str(tmp_path / "junk.onnx"), "--inference", ok=2).stderr.count("\n") == 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network from a real model: a Layer (or a function that makes one) of a Python file, or a model file, planned without
-being run (yuloh.advise.facts). Two batches tell what grows with the batch from what does not."""
+"""A network from a real model: a Layer (or a function that makes one) of a Python file, planned without being run
+(yuloh.advise.facts), or a model file. Two batches tell what grows with the batch from what does not."""
 
 from __future__ import annotations
 
@@ -42,13 +42,60 @@ def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object
     specs = [_spec(text) for text in inputs] if inputs else None
     if file.endswith(".py"):
         model, specs = _from_python(file, name, specs)
-    else:
-        model = file
-        if job.get("training", True):
-            raise ValueError(
-                "advise: a model file is for inference. Hint: add --inference, or give the Layer as FILE.py:NAME."
-            )
-    return network_of_model(model, specs, job, word)
+        return network_of_model(model, specs, job, word)
+    if job.get("training", True):
+        raise ValueError(
+            "advise: a model file is for inference. Hint: add --inference, or give the Layer as FILE.py:NAME."
+        )
+    return _network_of_file(file, job)
+
+
+def _network_of_file(path: str, job: Dict[str, object]):
+    """Of a model file, for inference: its Plans at two batches (what `yuloh inspect` shows)."""
+    from ..convert.sources import ModelSource
+    from ..inference.model_summary import summarise
+
+    batch = int(job.get("micro") or job.get("batch") or 8)
+    try:
+        source = ModelSource.of_file(path)
+        found = summarise(source, {}).as_dict()
+        ports = [port["shape"][0] for port in found["inputs"] if port["shape"]]
+        if ports and not isinstance(ports[0], int):
+            found = summarise(source, {str(ports[0]): [batch, 2 * batch]}).as_dict()
+        elif ports:
+            batch = ports[0]
+    except Exception as error:  # a crafted or unknown file: one sentence
+        said = str(error).strip().splitlines() or [""]
+        raise ValueError(
+            f"advise: {path} cannot be planned: {type(error).__name__}: {said[0][:300]}"
+        ) from None
+    if found["unsupported"]:
+        missing = ", ".join(one["operator"] for one in found["unsupported"][:5])
+        raise ValueError(f"advise: {path} has operators without a mapping: {missing}. Hint: yuloh inspect.")
+    plans = [b for b in found["bindings"] if "flops" in b]
+    if not plans:
+        raise ValueError(f"advise: {path} has no plan: {' '.join(found['notes'])[:300]} Hint: yuloh inspect.")
+    one, two = plans[0], plans[-1]
+    sole = one is two  # no open batch: all that is not weights counts as the batch's
+
+    def grows(key, less=0.0):
+        return max(0.0, (one[key] - less) / batch if sole else (two[key] - one[key]) / batch)
+
+    weights = float(found["weight_bytes"])
+    work = grows("peak_bytes", weights)
+    network = {
+        "name": Path(path).name,
+        "kind": "totals",
+        "params": float(max(1, found["parameters"])),
+        "layers": float(max(1, one["steps"] // 4)),  # the core counts four kernels for a layer
+        "forward_flops": grows("flops"),
+        "kept_elements": grows("bytes", weights) / 4,
+        "working_elements": work / 4,
+        "spread": DOUBT,
+        "fixed_bytes": max(0.0, one["peak_bytes"] - weights - batch * work),
+    }
+    said = f"the Plans of {Path(path).name} at batch {batch}" + ("" if sole else f" and {2 * batch}")
+    return network, Path(path).name, "sample", said, None
 
 
 def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
