@@ -66,6 +66,31 @@ Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::strin
   return call("resample", {x}, {{"axis", axis}, {"taps", taps}, {"index", index}, {"weight", weight}});
 }
 
+// The axes that change as one `interpolate_core`, whose sizes may stay open when the model is written; null where its
+// positions are not exactly these.
+Value interpolated(const Import& i, const Value& x, const Ints& axes, const std::vector<AxisPlan>& plans, bool scaled,
+                   const std::string& coordinates, const std::string& mode, const std::string& round) {
+  const bool nearest = mode == "nearest", cubic = mode == "cubic", corners = coordinates == "align_corners";
+  const bool centres = coordinates == "half_pixel" || coordinates == "pytorch_half_pixel";
+  if (nearest ? coordinates != "asymmetric" || round != "floor" : !corners && !centres && (cubic || coordinates != "asymmetric")) return {};
+  if (!nearest && (i.integer("exclude_outside", 0) || (cubic && i.real("cubic_coeff_a", -.75) != -.75))) return {};
+  Ints at, size;
+  std::vector<double> scale;
+  for (size_t k = 0; k < plans.size(); ++k) {
+    const AxisPlan& p = plans[k];
+    if (p.in == p.out && p.scale == 1) continue;
+    int exponent;
+    const bool exact = std::frexp(p.scale, &exponent) == .5;  // a power of two: dividing and multiplying agree
+    if (p.out < 1 || (nearest && !exact) || (i.integer("antialias", 0) && p.scale < 1) || (coordinates == "pytorch_half_pixel" && p.out < 2))
+      return {};
+    if (corners && p.scale * static_cast<double>(p.in) != static_cast<double>(p.out)) return {};
+    at.push_back(axes[k]), size.push_back(p.out), scale.push_back(scaled ? p.scale : 0.0);
+  }
+  if (at.empty()) return {};
+  return call("interpolate_core", {x}, {{"axes", at}, {"size", size}, {"scale", scale}, {"mode", nearest ? "nearest" : cubic ? "bicubic" : "bilinear"},
+                                        {"align_corners", corners}, {"align_mode", coordinates == "asymmetric" ? 1 : 0}});
+}
+
 void resize(Import& i) {
   const bool upsample = i.node.type == "Upsample", old = i.opset() < 11;
   const size_t scales_at = upsample || old ? 1 : 2;
@@ -123,13 +148,15 @@ void resize(Import& i) {
   const std::string mode = i.text("mode", "nearest");
   const DType t = x.dtype();
   Value y = mode == "nearest" || is_float(t) ? x : to(x, DType::kFloat32);
+  const std::string round = upsample || old ? "floor" : i.text("nearest_mode", "round_prefer_floor");
+  const Value whole = interpolated(i, y, axes, plans, sizes.empty(), coordinates, mode, round);
+  if (whole) return i.out(is_integral(t) && y.dtype() != t ? to(call("round", {whole}), t) : whole);
   Value outside;  // positions beyond the crop take the extrapolation value
   for (size_t k = 0; k < n; ++k) {
     const AxisPlan& p = plans[k];
     const bool crop = coordinates == "tf_crop_and_resize";
     if (p.in == p.out && p.scale == 1 && !crop) continue;
     if (mode == "nearest") {
-      const std::string round = upsample || old ? "floor" : i.text("nearest_mode", "round_prefer_floor");
       std::vector<double> where_at;
       for (int64_t q = 0; q < p.out; ++q) where_at.push_back(nearest(source(p, coordinates, q), round));
       y = resize_axis(y, axes[k], Resize::kNearest, where_at);

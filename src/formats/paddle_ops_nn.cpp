@@ -296,23 +296,30 @@ void interpolate(Import& i) {  // (x, out size, list of sizes, scale)
   if (scale.size() == 1) scale = std::vector<double>(n, scale[0]);
   const bool aligned = flag(i, "align_corners"), corner = i.integer("align_mode", 1) == 1;
   const bool nearest = i.node.type == "nearest_interp", cubic = i.node.type == "bicubic_interp";
+  Ints axes;
+  std::vector<double> by;  // 0: from the sizes
+  std::vector<double> where;
   for (size_t k = 0; k < n; ++k) {
     const int64_t size = x.shape()[k + 2];
     const bool scaled = scale.size() == n && scale[k] > 0;
-    const int64_t to = scaled ? static_cast<int64_t>(static_cast<double>(size) * scale[k]) : out[k];
-    if (to < 1 || to > (int64_t{1} << 24)) i.unsupported(cat("an output extent of ", to));
-    const double step = scaled ? 1 / scale[k] : static_cast<double>(size) / static_cast<double>(to);
-    std::vector<double> where;
-    for (int64_t p = 0; p < to; ++p) {
-      const double o = static_cast<double>(p);
-      double at;
-      if (aligned) at = to > 1 ? o * static_cast<double>(size - 1) / static_cast<double>(to - 1) : 0;
-      else if (nearest) at = o * step;
-      else at = corner && !cubic ? o * step : (o + 0.5) * step - 0.5;
-      if (nearest) at = aligned ? std::floor(at + 0.5) : std::floor(at);
-      where.push_back(cubic ? at : std::min(std::max(at, 0.0), static_cast<double>(size - 1)));
+    if (scaled) out[k] = static_cast<int64_t>(static_cast<double>(size) * scale[k]);
+    if (out[k] < 1 || out[k] > (int64_t{1} << 24)) i.unsupported(cat("an output extent of ", out[k]));
+    axes.push_back(static_cast<int64_t>(k) + 2), by.push_back(scaled ? scale[k] : 0.0);
+  }
+  if (!nearest || !aligned) {
+    i.out(back(i, call("interpolate_core", {x}, {{"axes", axes}, {"size", out}, {"scale", by},
+                                                 {"mode", nearest ? "nearest" : cubic ? "bicubic" : "bilinear"},
+                                                 {"align_corners", aligned}, {"align_mode", corner && !cubic ? 1 : 0}})));
+    return;
+  }
+  for (size_t k = 0; k < n; ++k) {  // the nearest of aligned corners
+    const int64_t size = x.shape()[k + 2];
+    where.clear();
+    for (int64_t p = 0; p < out[k]; ++p) {
+      const double at = out[k] > 1 ? static_cast<double>(p) * static_cast<double>(size - 1) / static_cast<double>(out[k] - 1) : 0;
+      where.push_back(std::min(std::max(std::floor(at + 0.5), 0.0), static_cast<double>(size - 1)));
     }
-    x = resize_axis(x, static_cast<int64_t>(k) + 2, nearest ? Resize::kNearest : cubic ? Resize::kCubic : Resize::kLinear, where);
+    x = resize_axis(x, axes[k], Resize::kNearest, where);
   }
   i.out(back(i, x));
 }
