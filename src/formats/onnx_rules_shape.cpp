@@ -48,7 +48,22 @@ void arange(OnnxNode& n) {
   n.done(n.g.cast(n.g.op("Range", {n.real_id("start", w), n.real_id("end", w), n.real_id("step", w)}, w), t));
 }
 
+void eye(OnnxNode& n) {
+  n.done(n.op("EyeLike", {n.g.filled(0, n.out[0].dtype, n.g.join({n.sizes("num_rows"), n.sizes("num_columns")}))}));
+}
+void linspace(OnnxNode& n) {  // from both ends, so that the last value is exact
+  const DType t = n.out[0].dtype, d = DType::kFloat64;
+  const Id a = n.real_id("start", d), b = n.real_id("stop", d), one = n.g.number(1, d);
+  const Id last = n.g.binary("Sub", n.real_id("num", d), one), i = n.g.range(n.sizes("num"), d);
+  const Id step = n.g.binary("Div", n.g.binary("Sub", b, a), n.g.binary("Max", last, one));
+  const Id up = n.g.binary("Add", a, n.g.binary("Mul", step, i)), down = n.g.binary("Sub", b, n.g.binary("Mul", step, n.g.binary("Sub", last, i)));
+  Id x = n.g.full_where(n.g.op("Less", {n.g.binary("Add", i, i), last}, DType::kBool), up, down);
+  if (n.real("base") > 0) x = n.g.binary("Pow", n.real_id("base", d), x);
+  n.done(n.g.cast(x, t));
+}
+
 // ---- arranging ----
+void pass(OnnxNode& n) { n.done(n.in[0]); }
 void reshape(OnnxNode& n) {
   std::vector<Id> open;
   const std::vector<WriteNode::Size> sizes = n.size_list("shape");
@@ -382,7 +397,7 @@ void randperm(OnnxNode& n) {
 
 const OnnxRules table{
     {"full", {full}}, {"fill", {fill}}, {"full_like", {full_like}}, {"zeros_like", {constant_like<0>}}, {"ones_like", {constant_like<1>}},
-    {"iota", {iota}}, {"arange_static", {arange}}, {"reshape", {reshape}}, {"view_as_shape", {reshape}}, {"flatten", {flatten}},
+    {"iota", {iota}}, {"eye_static", {eye}}, {"linspace_static", {linspace}}, {"again", {pass}}, {"arange_static", {arange}}, {"reshape", {reshape}}, {"view_as_shape", {reshape}}, {"flatten", {flatten}},
     {"squeeze", {squeeze}}, {"unsqueeze", {unsqueeze}}, {"transpose", {transpose}}, {"swapaxes", {swapaxes}}, {"t", {transposed}},
     {"broadcast_to", {broadcast}}, {"concat", {concat}}, {"concat_same", {concat}}, {"stack", {stack}}, {"split", {split}}, {"slice", {slice}},
     {"strided_slice", {slice}}, {"slice_write", {slice_write}}, {"tile", {tile}}, {"flip", {flip}}, {"pad_core", {pad}}, {"diagonal", {diagonal}},

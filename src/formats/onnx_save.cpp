@@ -147,16 +147,6 @@ int checked_opset(int opset) {
   return opset;
 }
 
-namespace {
-// A node that needs no input and draws nothing is a constant, unless it is large.
-bool is_constant(const TracedNode& n, const std::vector<OpenType>& out) {
-  if (n.kind != TracedNode::Kind::kOp || !n.inputs.empty() || !n.open.empty() || n.op->random) return false;
-  for (const OpenType& t : out)
-    if (t.numel() < 0 || t.numel() > 4096) return false;
-  return true;
-}
-}  // namespace
-
 void write_onnx(const TracedProgram& p, const std::string& path, const WriteOptions& o, Refusals* dry) {
   Recorded recorded;
   const std::vector<std::vector<OpenType>> types = open_types(p, &recorded);

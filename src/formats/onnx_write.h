@@ -116,7 +116,8 @@ struct OnnxRules {  // tables are filled at start
 const OnnxRule* find_onnx_rule(const OpDef& op, int opset);
 void write_onnx_node(OnnxNode& n);
 void write_onnx_expression(OnnxNode& n);
-const char* why_not_onnx(const OpDef& op, int opset);  // of a row, without its attributes; null: can be written
+// What becomes of a row: "operators" (a rule), "arithmetic" (its expression), "body" (other rows) or "none".
+std::string onnx_support(const OpDef& op, int opset);
 
 void write_onnx(const TracedProgram& p, const std::string& path, const WriteOptions& o, Refusals* dry);
 int checked_opset(int opset);  // 0: kOnnxOpset

@@ -544,7 +544,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"greater_than", binary<"greater_than">}, {"greater_equal", binary<"greater_equal">}, {"logical_and", binary<"logical_and">},
       {"logical_or", binary<"logical_or">}, {"logical_xor", binary<"logical_xor">}, {"bitwise_and", binary<"bitwise_and">},
       {"bitwise_or", binary<"bitwise_or">}, {"bitwise_xor", binary<"bitwise_xor">}, {"affine", affine}, {"scale", scale}, {"clip", clip},
-      {"where", where}, {"embedding", embedding}, {"cast", cast}, {"leaf", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg}, {"full", full},
+      {"where", where}, {"embedding", embedding}, {"cast", cast}, {"leaf", pass}, {"again", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg}, {"full", full},
       {"fill", fill}, {"full_like", full_like}, {"zeros_like", constant_like<0>}, {"ones_like", constant_like<1>},
       {"iota", iota}, {"arange_static", arange}, {"broadcast_to", broadcast}, {"concat", concat}, {"concat_same", concat}, {"stack", stack},
       {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"take_along_axis", take_along_axis}, {"swapaxes", swapaxes}, {"t", transposed},
@@ -638,6 +638,9 @@ void write_expression(PirNode& n) {
 }
 }  // namespace
 
+std::string pir_support(const OpDef& op) {
+  return has_pir_rule(op) ? "operators" : op.expand ? "body" : op.scalar || op.expr ? "arithmetic" : "none";
+}
 bool has_pir_rule(const OpDef& op) { return rules().count(op.name) || plain(op.name); }
 
 void write_pir_node(PirNode& n) {

@@ -43,6 +43,10 @@ PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
     }
     for (const TracedRef& r : n.inputs) node.in.push_back(made[r.node][r.index]);
     try {
+      if (is_constant(n, types[i]) && !has_pir_rule(*n.op) && !n.op->scalar) {
+        for (const Value& v : apply(*n.op, {}, n.attrs)) made[i].push_back(g.constant(v));
+        continue;
+      }
       write_pir_node(node);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNotImplemented) throw;

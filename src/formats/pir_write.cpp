@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/pir_write.h"
 
-#include <bit>
 #include <cmath>
 #include <set>
+
+#include "run/recording.h"
 
 namespace yuloh::formats {
 namespace {
@@ -144,6 +145,16 @@ PirGraph::Id PirGraph::ints(const Ints& v) {
 }
 PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
   return op("full", {}, {shape("shape", dims), f64("value", v), dtype("dtype", t), place(true)}, {t, dims});
+}
+PirGraph::Id PirGraph::constant(const Value& v) {
+  const TensorType& t = v.type();
+  Ref<Buffer> b = read_value(v);
+  if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+  std::vector<double> data;
+  for (int64_t i = 0; i < numel(t.shape); ++i)
+    data.push_back(load_double(static_cast<const char*>(b->data()) + i * static_cast<int64_t>(dtype_size(t.dtype)), t.dtype));
+  const std::vector<int64_t> dims(t.shape.begin(), t.shape.end());
+  return op("assign_value_", {number(0, t.dtype, dims)}, {i32s("shape", Ints(dims.begin(), dims.end())), dtype("dtype", t.dtype), reals("values", data), place()}, {t.dtype, dims});
 }
 PirGraph::Id PirGraph::cast(Id x, DType t) {
   if (type(x).dtype == t) return x;

@@ -52,6 +52,7 @@ class PirGraph {
   Id unknown(const PirType& t);                             // in place of what cannot be written
   Id ints(const Ints& v);                                   // a constant tensor of int64
   Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
+  Id constant(const Value& v);                              // its data
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
   const PirType& type(Id id) const { return types_.at(id); }
   void prune();  // drops what no result needs; inputs and parameters stay
@@ -100,6 +101,7 @@ class PirNode : public WriteNode {
   std::map<int32_t, PirGraph::Id>* dim_cache = nullptr;
 };
 
+std::string pir_support(const OpDef& op);  // as onnx_support
 bool has_pir_rule(const OpDef& op);     // written as named; composites without a rule are recorded as their bodies
 void write_pir_node(PirNode& n);
 

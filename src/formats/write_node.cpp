@@ -172,6 +172,13 @@ std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* 
   return r;
 }
 
+bool is_constant(const TracedNode& n, const std::vector<OpenType>& out) {
+  if (n.kind != TracedNode::Kind::kOp || !n.inputs.empty() || !n.open.empty() || n.op->random) return false;
+  for (const OpenType& t : out)
+    if (t.numel() < 0 || t.numel() > 4096) return false;
+  return true;
+}
+
 double scalar_value(const TracedNode& n) {
   return is_integral(n.dtype) ? static_cast<double>(n.attrs[0]) : std::bit_cast<double>(n.attrs[0]);
 }

@@ -68,6 +68,8 @@ class WriteNode {
 
 // By node and output. The program is recorded twice on placeholders: what differs between two sizes of an open dim is open.
 std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* recorded);
+// A node that needs no input and draws nothing is a constant, unless it is large.
+bool is_constant(const TracedNode& n, const std::vector<OpenType>& out);
 // The number that a scalar node without open words stands for.
 double scalar_value(const TracedNode& n);
 // An input and axis that has the open size `dim`.

@@ -9,6 +9,8 @@
 
 #include "formats/import.h"
 #include "formats/package.h"
+#include "formats/onnx_write.h"
+#include "formats/pir_write.h"
 #include "formats/write_model.h"
 #include "py/objects.h"
 #include "run/recording.h"
@@ -263,6 +265,11 @@ void bind_traced(nb::module_& m) {
       return r;
     });
   }, nb::arg("program"), nb::arg("path"), nb::arg("options"), "[(op, count, first place, why)] of all that write_model would refuse.");
+  m.def("writable_rows", [](int opset) {
+    nb::dict r;
+    for (const OpDef* op : all_ops()) r[op->name.c_str()] = nb::make_tuple(formats::onnx_support(*op, formats::checked_opset(opset)), formats::pir_support(*op));
+    return r;
+  }, nb::arg("opset") = 0, "{row: (ONNX, Paddle)}: written as its own 'operators', 'arithmetic', 'body' of other rows, or 'none'.");
   m.def("is_package", [](const std::string& path) { return formats::is_package(path); });
   m.def("generalise", [](const std::vector<std::shared_ptr<Trace>>& corners, const std::vector<std::shared_ptr<Trace>>& more,
                          nb::handle inputs, std::vector<std::string> outputs, std::vector<std::string> dims) {

@@ -41,7 +41,10 @@ def export(layer, path, input_spec=None, opset_version=18, **configs):
         options["output_names"] = list(configs["output_names"])
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    _core.write_model(program, path + ".onnx", **options)
+    try:
+        _core.write_model(program, path + ".onnx", **options)
+    except (NotImplementedError, ValueError) as error:
+        raise type(error)(str(error).replace("write_model:", "onnx.export:", 1)) from None
     if configs.get("enable_onnx_checker"):
         _core.FileModel(path + ".onnx")
     if configs.get("verbose"):
