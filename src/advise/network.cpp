@@ -71,14 +71,14 @@ std::vector<std::string> complete(Network& n) {
                 " parameters; expected 1e5 or more. Hint: check --params.");
   if (!shaped) {
     assume_shape(n);
-    remarks.push_back(cat("shape assumed from the parameters: ", n.layers, " layers of width ", n.hidden));
+    remarks.push_back(cat("assumed_shape|", n.layers, "|", n.hidden));
   }
   if (n.seq == 0)
-    n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("sequence length assumed: ", n.seq));
+    n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("assumed_seq|", n.seq));
   if (n.heads == 0) {
     n.heads = std::max(1.0, std::round(n.hidden / 128));
     while (std::fmod(n.hidden, n.heads) != 0) --n.heads;
-    remarks.push_back(cat("heads assumed: ", n.heads));
+    remarks.push_back(cat("assumed_heads|", n.heads));
   }
   if (n.kv_heads == 0) n.kv_heads = n.heads;
   if (n.kv_heads > n.heads || std::fmod(n.heads, n.kv_heads) != 0)
@@ -88,7 +88,7 @@ std::vector<std::string> complete(Network& n) {
     value_error("advise: hidden must be a multiple of heads, got ", n.hidden, " and ", n.heads,
                 ". Hint: check --hidden and --heads.");
   if (n.ffn == 0) n.ffn = n.gated ? 256 * std::ceil(n.hidden * 8 / 3 / 256) : 4 * n.hidden;
-  if (n.vocab == 0 && n.kind != "vision") n.vocab = 50304, remarks.push_back("vocabulary assumed: 50304");
+  if (n.vocab == 0 && n.kind != "vision") n.vocab = 50304, remarks.push_back("assumed_vocab|50304");
   const double from_shape = shape_params(n);
   if (n.params == 0) n.params = from_shape;
   const double ratio = n.params / from_shape;
@@ -98,8 +98,7 @@ std::vector<std::string> complete(Network& n) {
         ", which have ", from_shape,
         "; expected a shape within a factor of 2. Hint: leave --params away, or give --ffn, --vocab.");
   if (std::abs(ratio - 1) > 0.03)
-    remarks.push_back(cat("the shape has ", from_shape / 1e9, "e9 parameters; yours (", n.params / 1e9,
-                          "e9) are counted, spread over the layers"));
+    remarks.push_back(cat("shape_differs|", from_shape / 1e9, "|", n.params / 1e9));
   return remarks;
 }
 

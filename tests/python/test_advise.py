@@ -407,3 +407,24 @@ def test_device_file_of_calibrate(tmp_path):
     assert dict(row["time"])["arithmetic"] == pytest.approx(3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
     path.write_text('{"peaks": 3}')
     assert "calibrate" in run("resnet50", "--devices-file", str(path), ok=2).stderr
+
+
+def test_show_all_and_fleet(tmp_path):
+    shown = run("--show", "h100").stdout
+    assert "989 TFLOPS" in shown and "756 TFLOPS" in shown and "article" in shown and "2026-11-30" in shown
+    file = tmp_path / "strategy.py"
+    everything = run(
+        "--params", "7e9", "--all", "--device", "a100-80", "--count", "8", "--fleet", str(file)
+    ).stdout
+    assert "Decision matrix" in everything and "Recommendations by scenario" in everything
+    assert "shape assumed from the parameters" in everything
+    assert "fleet.DistributedStrategy()" in file.read_text()
+    assert "由参数量推定的形状" in run("--params", "7e9", "--language", "zh").stdout
+    done = run("--params", "1e12", "--device", "t4", "--count", "1", "--fleet", str(file), ok=2)
+    assert "no layout fits" in done.stderr
+
+
+def test_uses_of_devices_have_words():
+    from yuloh.advise import words
+
+    assert {d["use"] for d in catalogue.devices() if not d.get("incomplete")} <= set(words.WORDS)

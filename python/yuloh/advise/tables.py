@@ -55,7 +55,9 @@ def closing(a, language: str) -> List[str]:
     if not focus_row(a)["measured"]:
         lines.append(w.word("assumed", language))
     if a["remarks"]:
-        lines.append(f"{w.word('remarks', language)}: {'; '.join(a['remarks'])}")
+        lines.append(
+            f"{w.word('remarks', language)}: {'; '.join(w.remark(r, language) for r in a['remarks'])}"
+        )
     return lines
 
 
@@ -374,7 +376,7 @@ def matrix(a, language: str) -> Section:
             r["name"],
             *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
             "–" if r["cost_index"] is None else three(r["cost_index"]),
-            r["use"],
+            w.word(r["use"], language),
         ]
         for r in a["matrix"]
     ]

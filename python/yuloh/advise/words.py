@@ -104,6 +104,28 @@ WORDS = {
     "plan_process": ("the whole process", "整个进程"),
     "recompute_layer": ("recompute layer", "重算的层"),
     "impossible": ("cannot be", "不可行"),
+    "assumed_shape": ("shape assumed from the parameters: {0} layers of width {1}", "由参数量推定的形状：{0} 层，宽 {1}"),
+    "assumed_seq": ("sequence length assumed: {0}", "假设序列长度 {0}"),
+    "assumed_heads": ("heads assumed: {0}", "假设注意力头数 {0}"),
+    "assumed_vocab": ("vocabulary assumed: {0}", "假设词表 {0}"),
+    "shape_differs": (
+        "the shape has {0}e9 parameters; yours ({1}e9) are counted, spread over the layers",
+        "该形状有 {0}e9 参数；按您给出的 {1}e9 计算，平摊到各层",
+    ),
+    "course work": ("course work", "课程作业"),
+    "edge": ("edge", "边缘"),
+    "workstation": ("workstation", "工作站"),
+    "large models": ("large models", "大模型"),
+    "very large models": ("very large models", "超大模型"),
+    "large models (China)": ("large models (China)", "大模型（中国）"),
+    "inference and small training": ("inference and small training", "推理与小规模训练"),
+    "inference, small training": ("inference, small training", "推理、小规模训练"),
+    "inference, fine-tuning": ("inference, fine-tuning", "推理、微调"),
+    "course work, fine-tuning": ("course work, fine-tuning", "课程作业、微调"),
+    "vision products, inference": ("vision products, inference", "视觉产品、推理"),
+    "inference and training (China)": ("inference and training (China)", "推理与训练（中国）"),
+    "inference of large models (China)": ("inference of large models (China)", "大模型推理（中国）"),
+    "training up to 1e9 parameters": ("training up to 1e9 parameters", "10 亿参数以内的训练"),
     "whatif": ("What if", "假如"),
     "pareto": ("Cost against time", "费用与时间"),
     "bars": ("Memory by device", "各设备内存"),
@@ -144,6 +166,12 @@ def word(key: str, language: str = "en", *args, **named) -> str:
     pair = WORDS.get(key)
     text = key if pair is None else pair[1 if language == "zh" else 0]
     return text.format(*args, **named) if args or named else text
+
+
+def remark(keyed: str, language: str = "en") -> str:
+    """The sentence of "assumed_seq|2048"; a sentence stands for itself."""
+    key, *args = keyed.split("|")
+    return word(key, language, *args) if key in WORDS else keyed
 
 
 def gib(value: float) -> str:

@@ -183,6 +183,9 @@ def _carry_out(args) -> int:
 
         page.write(question, found, Path(args.html))
     if args.json:
+        from ..advise import words
+
+        found["remarks"] = [words.remark(r) for r in found["remarks"]]
         json.dump(_plain(found), sys.stdout, ensure_ascii=False, indent=1, allow_nan=False)
         print()
     else:
@@ -227,10 +230,14 @@ def question_from(args):
         network, title, unit, said = question.from_preset(args.model)
         source = "preset"
     if args.model is not None and (args.kind or args.gated):
-        raise ValueError("advise: --kind and --gated are for a model in numbers, not for a model with a name.")
+        raise ValueError(
+            "advise: --kind and --gated are for a model in numbers, not for a model with a name."
+        )
     extra = sorted(set(given) - {"params"}) if network["kind"] == "totals" else []
     if extra:
-        raise ValueError(f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set.")
+        raise ValueError(
+            f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set."
+        )
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
     prices, currency = catalogue.load_prices(args.prices, entries) if args.prices else ({}, "")
