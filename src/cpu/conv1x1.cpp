@@ -73,6 +73,7 @@ class Conv1x1Kernel final : public Kernel {
   }
   size_t workspace_bytes() const override { return rows_bytes_ + gemm_->workspace_bytes(); }
   void keeps(KeptBytes* k) const override { k->add(sizeof *this), gemm_->keeps(k); }
+  bool reads(size_t input) const override { return t_.role != Role::kForward || gemm_->reads(input); }
   std::string describe() const override {
     return cat("conv1x1", t_.gather ? "+rows" : "", ":", gemm_->describe());
   }
@@ -122,9 +123,10 @@ std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r) {
   Pointwise t;
   std::string why;
   if (!analyse(r, &t, &why)) return nullptr;
-  // A weight that lies in a file is packed, and its pages go; one in memory would be there twice.
-  const Buffer* fixed = t.role == Role::kForward ? r.in[1].fixed : nullptr;
-  auto gemm = onednn::make_product(product(t), fixed && fixed->storage->free ? fixed : nullptr);
+  // One that neither lies in a file nor can be computed again would be there twice: that is for small ones.
+  const bool small = numel(r.in[1].type.shape) <= 1 << 16;
+  FixedData* fixed = t.role == Role::kForward ? r.in[1].fixed : nullptr;
+  auto gemm = onednn::make_product(product(t), fixed && (fixed->in_file() || fixed->computed() || small) ? fixed : nullptr);
   return gemm ? std::make_unique<Conv1x1Kernel>(t, std::move(gemm)) : nullptr;
 }
 

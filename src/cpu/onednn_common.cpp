@@ -105,18 +105,19 @@ std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*mak
   });
 }
 
-std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, const Buffer& b) {
+std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, FixedData& data) {
   static std::mutex mu;
-  static auto* known = new std::unordered_multimap<const Storage*, std::weak_ptr<const Packed>>;
+  static auto* known = new std::unordered_multimap<uint64_t, std::weak_ptr<const Packed>>;
   std::lock_guard lock(mu);
-  for (auto [it, end] = known->equal_range(b.storage.get()); it != end; ++it)
-    if (auto k = it->second.lock(); k && k->offset == b.offset && k->user == user && k->weight == weight) return k;
+  for (auto [it, end] = known->equal_range(data.key[0]); it != end; ++it)
+    if (auto k = it->second.lock(); k && k->from->key == data.key && k->user == user && k->weight == weight) return k;
   std::erase_if(*known, [](const auto& e) { return e.second.expired(); });
-  auto k = std::make_shared<Packed>(Packed{b.storage, b.offset, user, weight, allocate_storage(weight.get_size())});
-  dnnl::memory from(user, engine(), b.data()), to(weight, engine(), k->data->data);
+  auto k = std::make_shared<Packed>(Packed{data.shared_from_this(), user, weight, allocate_storage(weight.get_size())});
+  dnnl::memory from(user, engine(), data.get().data()), to(weight, engine(), k->data->data);
   dnnl::reorder(from, to).execute(stream(), from, to);
   stream().wait();
-  known->emplace(b.storage.get(), k);
+  data.let_go();
+  known->emplace(data.key[0], k);
   return k;
 }
 

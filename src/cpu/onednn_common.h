@@ -39,12 +39,11 @@ std::shared_ptr<T> prepared(const std::string& key, std::shared_ptr<void> (*make
 
 // A weight that never changes, in the library's layout: made once, shared by the plans of all shapes.
 struct Packed {
-  Ref<Storage> from;  // held, so that its address stays a key
-  int64_t offset;
+  std::shared_ptr<FixedData> from;  // held, so that its key stays its own
   dnnl::memory::desc user, weight;
   Ref<Storage> data;
 };
-std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, const Buffer& b);
+std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, FixedData& data);
 
 // What one prepared primitive keeps, about: its generated code takes 60 to 240 kB (measured by resident memory).
 constexpr size_t kPrimitiveBytes = 100 << 10;

@@ -107,7 +107,7 @@ std::shared_ptr<void> prepare(const void* request) {
 
 class ConvKernel final : public Kernel {
  public:
-  ConvKernel(std::shared_ptr<Prepared> p, const Buffer* fixed_weight) : p_(std::move(p)) {
+  ConvKernel(std::shared_ptr<Prepared> p, FixedData* fixed_weight) : p_(std::move(p)) {
     if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight) packed_ = packed(p_->user_weight, p_->weight, *fixed_weight);
   }
   size_t workspace_bytes() const override { return moved_bytes() + p_->scratch.get_size(); }
@@ -116,6 +116,7 @@ class ConvKernel final : public Kernel {
     if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
     if (packed_ && k->first(packed_.get())) k->add(packed_->data->bytes);
   }
+  bool reads(size_t input) const override { return input != 1 || !packed_; }
   std::string describe() const override {
     return "onednn:" + p_->name + (packed_ ? " on packed weight" : p_->reorder ? " + weight reorder" : "");
   }

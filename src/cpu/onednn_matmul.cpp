@@ -64,7 +64,7 @@ std::shared_ptr<void> prepare(const void* request) {
 
 class MatmulKernel final : public Kernel {
  public:
-  MatmulKernel(std::shared_ptr<Prepared> p, const Buffer* fixed) : p_(std::move(p)) {
+  MatmulKernel(std::shared_ptr<Prepared> p, FixedData* fixed) : p_(std::move(p)) {
     if (p_->y != p_->user_y) packed_ = packed(p_->user_y, p_->y, *fixed);
   }
   size_t workspace_bytes() const override { return p_->scratch.get_size(); }
@@ -73,6 +73,7 @@ class MatmulKernel final : public Kernel {
     if (k->first(p_.get())) k->add(sizeof *p_ + kPrimitiveBytes);
     if (packed_ && k->first(packed_.get())) k->add(packed_->data->bytes);
   }
+  bool reads(size_t input) const override { return input != 1 || !packed_; }
   std::string describe() const override { return "onednn:" + p_->name + (packed_ ? " on packed weight" : ""); }
   void run(void* const* ptrs) override {
     const int z = p_->has_bias ? 3 : 2;
@@ -121,7 +122,7 @@ bool product_fits(const MatrixProblem& m, std::string* why) {
   return true;
 }
 
-std::unique_ptr<Kernel> make_product(const MatrixProblem& m, const Buffer* fixed) {
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m, FixedData* fixed) {
   try {
     const std::string key = signature_base(fixed ? "product with a fixed weight" : "product") + m.key();
     auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(key, prepare, Request{m, fixed != nullptr}), fixed);

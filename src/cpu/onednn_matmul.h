@@ -7,7 +7,7 @@ namespace yuloh::onednn {
 
 bool product_fits(const MatrixProblem& m, std::string* why);
 // Null: the library has no implementation. `fixed`: the right operand where it never changes; it is kept packed.
-std::unique_ptr<Kernel> make_product(const MatrixProblem& m, const Buffer* fixed = nullptr);
+std::unique_ptr<Kernel> make_product(const MatrixProblem& m, FixedData* fixed = nullptr);
 bool matmul_fits(const KernelRequest& r, std::string* why);
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r);
 

@@ -3,6 +3,7 @@
 // kernel for a named op ({op, fits, make}); candidates stand in an ordered list, reference last, and say why they refuse.
 // Data path: plan/ lowers a graph to kernels through `make_kernel`; run/ executes them. Devices (cpu/) provide them.
 #pragma once
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,10 +15,23 @@
 
 namespace yuloh {
 
+// Data that never changes while plans live: a weight. It may not be computed yet: a kernel that keeps it in a layout of its
+// own looks for that under `key` first, and lets the data go when it has its copy.
+class FixedData : public std::enable_shared_from_this<FixedData> {
+ public:
+  FixedData(uint64_t a, uint64_t b) : key{a, b} {}
+  virtual ~FixedData() = default;
+  virtual const Buffer& get() = 0;
+  virtual void let_go() {}
+  virtual bool in_file() const { return false; }  // its pages can be read again at any time
+  virtual bool computed() const { return false; }  // it can be computed again
+  const std::array<uint64_t, 2> key;  // equal: the same data, as long as one of them lives
+};
+
 struct Operand {  // type and layout of one kernel argument
   TensorType type;
   Ints strides;  // elements; any permutation, 0 for broadcast; what the caller guarantees at run time
-  const Buffer* fixed = nullptr;  // the data, where it never changes while the plan lives: kernels may keep it packed
+  FixedData* fixed = nullptr;     // the data, where it never changes while the plan lives: kernels may keep it packed
 };
 
 struct KernelRequest {
@@ -52,6 +66,7 @@ class Kernel {
   // In place of run in a dry run: takes the storage that run would take beside the workspace, and computes nothing.
   virtual void rehearse(void* const*) {}
   virtual void keeps(KeptBytes* k) const { k->add(512); }  // roughly, between runs
+  virtual bool reads([[maybe_unused]] size_t input) const { return true; }  // false: it has that operand in a layout of its own
   virtual std::string describe() const = 0;  // "onednn:brgconv_fwd" ...
   KernelCost cost;
 };

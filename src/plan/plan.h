@@ -17,7 +17,7 @@ struct PlanInput {
   Ints strides;
   bool donatable = false;  // nobody else holds its buffer: an output may take it over
   bool scalar = false;     // a host scalar, passed by value
-  Ref<Buffer> fixed;       // the data, where every run gets the same (weights of a Session)
+  std::shared_ptr<FixedData> fixed;  // where every run gets the same (weights of a Session)
 };
 
 struct PlanOptions {

@@ -44,7 +44,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   b.scalars.resize(plan.inputs.size());
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const PlanInput& in = plan.inputs[i];
-    b.inputs.push_back(in.scalar ? nullptr : r->inputs[i]->data());
+    b.inputs.push_back(in.scalar || !r->inputs[i] ? nullptr : r->inputs[i]->data());  // null: nobody reads it
     if (!in.scalar) continue;
     if (is_integral(in.type.dtype)) store_int(b.scalars[i].data(), in.type.dtype, r->scalars_int[i]);
     else store_double(b.scalars[i].data(), in.type.dtype, r->scalars_double[i]);

@@ -163,10 +163,48 @@ static std::vector<Ref<Buffer>> compute(const std::vector<Value>& roots, const P
   return std::move(run.outputs);
 }
 
-std::vector<Ref<Buffer>> Constants::resolve(const std::vector<Value>& values, const PlanOptions& options,
-                                            const std::function<void(size_t)>& room,
-                                            const std::function<void()>& done) {
-  std::vector<Ref<Buffer>> r(values.size());
+namespace {
+class Given final : public FixedData {
+ public:
+  Given(const PlanKey& k, Ref<Buffer> b) : FixedData(k.a, k.b), buffer_(std::move(b)) {}
+  const Buffer& get() override { return *buffer_; }
+  bool in_file() const override { return static_cast<bool>(buffer_->storage->free); }
+
+ private:
+  Ref<Buffer> buffer_;
+};
+
+class Computed final : public FixedData {
+ public:
+  Computed(const PlanKey& k, Value v, std::vector<Ref<Storage>> from, const PlanOptions& options, std::function<void()> done)
+      : FixedData(k.a, k.b), value_(std::move(v)), from_(std::move(from)), options_(options), done_(std::move(done)) {
+    options_.row_major_outputs = true;
+  }
+  const Buffer& get() override {
+    if (!buffer_) {
+      buffer_ = compute({value_}, options_)[0];
+      if (done_) done_();
+    }
+    return *buffer_;
+  }
+  void let_go() override { buffer_ = nullptr; }
+  bool computed() const override { return true; }
+  const std::vector<Ref<Storage>>& from() const { return from_; }
+
+ private:
+  Value value_;
+  std::vector<Ref<Storage>> from_;
+  PlanOptions options_;
+  std::function<void()> done_;
+  Ref<Buffer> buffer_;
+};
+}  // namespace
+
+std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Value>& values, const std::vector<char>& later,
+                                                           const PlanOptions& options,
+                                                           const std::function<void(size_t)>& room,
+                                                           const std::function<void()>& done) {
+  std::vector<std::shared_ptr<FixedData>> r(values.size());
   std::vector<size_t> missing;
   std::vector<PlanKey> keys(values.size());
   std::vector<std::vector<Ref<Storage>>> from(values.size());
@@ -177,18 +215,22 @@ std::vector<Ref<Buffer>> Constants::resolve(const std::vector<Value>& values, co
     Hasher h;
     keys[i] = h.of(v);
     from[i] = std::move(h.from);
+    const size_t n = static_cast<size_t>(numel(v.shape())) * dtype_size(v.dtype());
     if (const auto it = map_.find(keys[i]); it != map_.end()) {
-      r[i] = it->second.buffer;
+      r[i] = std::make_shared<Given>(keys[i], it->second.buffer);
     } else if (has_buffer(v)) {
-      r[i] = v.node->outputs[v.index].buffer;
-      map_[keys[i]] = {r[i], std::move(from[i])};
+      const Ref<Buffer>& b = v.node->outputs[v.index].buffer;
+      r[i] = std::make_shared<Given>(keys[i], b);
+      map_[keys[i]] = {b, std::move(from[i])};
+    } else if (later[i]) {
+      r[i] = std::make_shared<Computed>(keys[i], v, std::move(from[i]), options, done);
+      bytes += n;
     } else {
       missing.push_back(i);
-      bytes += static_cast<size_t>(numel(v.shape())) * dtype_size(v.dtype());
+      bytes += n;
     }
   }
-  if (missing.empty()) return r;
-  room(bytes);
+  if (bytes) room(bytes);
   for (size_t first = 0; first < missing.size();) {
     std::vector<Value> roots;
     size_t part = 0;
@@ -197,13 +239,21 @@ std::vector<Ref<Buffer>> Constants::resolve(const std::vector<Value>& values, co
     const std::vector<Ref<Buffer>> made = compute(roots, options);
     for (size_t k = 0; k < made.size(); ++k) {
       const size_t i = missing[first + k];
-      r[i] = made[k];
+      r[i] = std::make_shared<Given>(keys[i], made[k]);
       map_[keys[i]] = {made[k], std::move(from[i])};
     }
     first += made.size();
     if (done) done();
   }
   return r;
+}
+
+Ref<Buffer> Constants::keep(FixedData& data) {
+  Ref<Buffer> b(const_cast<Buffer*>(&data.get()));
+  PlanKey k;
+  k.a = data.key[0], k.b = data.key[1];
+  if (const auto* c = dynamic_cast<const Computed*>(&data)) map_[k] = {b, c->from()};
+  return b;
 }
 
 void Constants::drop_unused() {

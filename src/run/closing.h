@@ -24,12 +24,15 @@ bool belongs_to_plan(const Node& n);  // depends on a placeholder, or costs noth
 
 class Constants {
  public:
-  // Buffers of values that no placeholder reaches (a null value: a null buffer). Small data is shared by content, all
-  // else by the storage it lies in. The caller is Running. `room(bytes)` is asked before anything is computed; `done` is
-  // called after every part of the computation, for pages that may go.
-  std::vector<Ref<Buffer>> resolve(const std::vector<Value>& values, const PlanOptions& options,
-                                   const std::function<void(size_t)>& room, const std::function<void()>& done);
-  void drop_unused();  // what nothing else holds any more
+  // Data of values that no placeholder reaches (a null value: null). Small data is shared by content, all else by the
+  // storage it lies in. Where `later[i]` the value is computed when somebody asks for it. The caller is Running.
+  // `room(bytes)` is asked before anything is computed; `done` is called after every part of the computation, for pages
+  // that may go.
+  std::vector<std::shared_ptr<FixedData>> resolve(const std::vector<Value>& values, const std::vector<char>& later,
+                                                  const PlanOptions& options, const std::function<void(size_t)>& room,
+                                                  const std::function<void()>& done);
+  Ref<Buffer> keep(FixedData& data);  // its buffer, from now on shared by everybody who asks for it
+  void drop_unused();                 // what nothing else holds any more
 
  private:
   struct Entry {

@@ -36,6 +36,10 @@ struct Ready {
 }  // namespace
 
 struct Session::State {
+  ~State() {
+    map.clear(), constants = {};
+    release_cached_memory();  // weights leave large blocks
+  }
   std::shared_ptr<const Program> program;
   SessionOptions options;
   mutable std::mutex mu;  // the cache; never held while something is recorded, compiled or run
@@ -195,28 +199,69 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
   return r;
 }
 
+namespace {
+// Leaves that a contraction alone takes as its weight: kernels like to keep those in a layout of their own, so they are
+// computed when one is made, one after the other, and need not all be there twice.
+std::vector<char> packed_alone(const Graph& g, const std::vector<Value>& leaves) {
+  constexpr size_t kLeast = 64 << 10;  // bytes
+  std::vector<int> uses(leaves.size(), 0), weights(leaves.size(), 0);
+  const auto number = [](const Value& v) { return v.node->kind == Node::Kind::kInput ? v.node->attrs[0] : -1; };
+  for (const Node* n : topological(g.outputs))
+    for (uint32_t i = 0; i < n->inputs.size(); ++i)
+      if (const int64_t at = number(n->inputs[i]); at >= 0)
+        ++uses[static_cast<size_t>(at)], weights[static_cast<size_t>(at)] += n->op->contraction && i == 1;
+  for (const Value& v : g.outputs)
+    if (const int64_t at = number(v); at >= 0) ++uses[static_cast<size_t>(at)];
+  std::vector<char> r(leaves.size());
+  for (size_t i = 0; i < leaves.size(); ++i)
+    r[i] = leaves[i] && uses[i] == 1 && weights[i] == 1 && bytes_of(leaves[i].type()) >= kLeast;
+  return r;
+}
+
+std::vector<char> inputs_read(const Plan& p) {
+  std::vector<char> r(p.inputs.size(), 0);
+  for (const Step& s : p.steps)
+    for (size_t k = 0; k < s.slots.size(); ++k)
+      if (s.slots[k].kind == Slot::Kind::kInput && s.kernel->reads(k)) r[static_cast<size_t>(s.slots[k].index)] = 1;
+  for (const PlanOutput& o : p.outputs)
+    if (o.slot.kind == Slot::Kind::kInput) r[static_cast<size_t>(o.slot.index)] = 1;
+  return r;
+}
+}  // namespace
+
 std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::vector<TensorType>& types) {
   ClosedGraph c = close_graph(g.outputs, types, belongs_to_plan);
   auto r = std::make_shared<Ready>();
-  r->bound = constants.resolve(c.leaves, options.plan, [&](size_t bytes) {
+  const auto data = constants.resolve(c.leaves, packed_alone(c.graph, c.leaves), options.plan, [&](size_t bytes) {
     check_room(bytes, "preparing weights");
   }, program->drop_pages);
-  const size_t fresh = new_weights(r->bound);
-  check_room(fresh, "the model");
+  r->bound.resize(c.leaves.size());
+  size_t fresh = 0;  // what weights of this shape take that no other shape has brought in yet
   for (size_t i = 0; i < c.leaves.size(); ++i) {
     const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
     r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
     r->scalars_double.push_back(scalar ? scalar_as_double(*c.leaves[i].node) : 0);
-    if (r->bound[i]) c.inputs[i].strides = r->bound[i]->strides, c.inputs[i].fixed = r->bound[i];
+    if (!data[i]) continue;
+    c.inputs[i].fixed = data[i];
+    if (data[i]->computed()) fresh += bytes_of(c.leaves[i].type());  // row-major
+    else r->bound[i] = constants.keep(*data[i]), c.inputs[i].strides = r->bound[i]->strides;
   }
+  const size_t bound = new_weights(r->bound);
+  check_room(bound + fresh, "the model");
   r->drawn = std::move(c.drawn);
   PlanOptions o = options.plan;
   o.row_major_outputs = true;
   {
     std::optional<MemoryBudget> budget;  // kernels pack weights
-    if (options.memory_limit) budget.emplace(room(fresh), "predictor: packing weights");
+    if (options.memory_limit) budget.emplace(room(bound), "predictor: packing weights");
     r->plan = compile_plan(c.graph, std::move(c.inputs), o);
   }
+  const std::vector<char> read = inputs_read(*r->plan);
+  for (size_t i = 0; i < data.size(); ++i)
+    if (data[i] && data[i]->computed()) {
+      if (read[i]) r->bound[i] = constants.keep(*data[i]);
+      data[i]->let_go();
+    }
   if (program->drop_pages) program->drop_pages();  // kernels may have packed what they read
   KeptBytes kept;
   r->plan->keeps(&kept);
