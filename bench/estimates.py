@@ -25,7 +25,7 @@ from yuloh.nn import functional as F
 
 IMAGE = 64
 BATCHES = (4, 16, 32)
-STEPS = 4
+STEPS = 3
 
 
 class UNet(nn.Layer):

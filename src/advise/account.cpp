@@ -51,7 +51,7 @@ void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, F
   MemoryFacts& m = facts->memory;
   m.peak = Figure::within(static_cast<double>(end.max_allocated), kPeakSpread, Origin::kComputed);
   m.reserved = Figure::within(static_cast<double>(end.max_reserved), kPeakSpread, Origin::kComputed);
-  m.interpreter = rates.interpreter, m.scratch = rates.scratch;
+  m.interpreter = rates.interpreter, m.scratch += rates.scratch;
   m.code = static_cast<double>(run.cache.bytes()) * rates.code_share;
   m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread, Origin::kComputed);
   const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });

@@ -18,6 +18,7 @@ __all__ = ["dry_run", "facts"]
 
 OPTIMIZER_SCOPE, FIRST_LAYER_SCOPE = 1, 2  # src/advise/account.h
 PRECISIONS = ("float32", "amp-bfloat16", "amp-float16", "bfloat16", "float16")
+RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 STEPS = 3  # the first makes parameters and moments, the third is a steady one
 
 
@@ -96,7 +97,7 @@ class _Run:
             for t in [*net.parameters(), *net.buffers()]:
                 _core.dry_borrow(t)
         self.net = net
-        self.undo: List[Callable] = []
+        self.read = 0.0
         self.optimizer = self._optimizer(optimizer) if training else None
         if precision in ("bfloat16", "float16"):
             before = [(t, t.dtype) for t in net.parameters()]
@@ -171,7 +172,10 @@ class _Run:
             _core.set_scope(stack.pop())
             records[number[id(layer)]]["output_bytes"] = _bytes(_tensors(outputs))
 
+        inside = {id(child) for layer in layers if type(layer).__name__ in RECURRENT for child in layer.sublayers()}
         for layer in layers:
+            if id(layer) in inside:  # a cell with a hook is called step by step
+                continue
             handles += [layer.register_forward_pre_hook(enter), layer.register_forward_post_hook(leave)]
         for layer in self.recomputed:
             forward = layer.forward
@@ -225,7 +229,8 @@ class _Run:
             with self.paddle.no_grad():
                 out = self._forward()
             _core.run_pending()
-            return out
+            self.read = _bytes(_tensors(out))
+            return None
         for micro in range(self.accumulate):
             loss = self._forward(micro)
             (loss / self.accumulate if self.accumulate > 1 else loss).backward()
@@ -242,11 +247,11 @@ class _Run:
         with self._marked(layers):
             for _ in range(STEPS):
                 steady = _core.dry_flushes()
-                out = self._step()
-                del out
+                self._step()
         net, opt = self.net, self.optimizer
         parameters, trained = net.parameters(), [p for p in net.parameters() if not p.stop_gradient]
         memory = record["memory"]
+        memory["scratch"] = self.read  # a result that is read is copied
         memory["weights"], memory["buffers"] = _bytes(parameters), _bytes(net.buffers())
         memory["inputs"] = _bytes(_tensors([self.inputs, self.labels]))
         if self.accumulate > 1 and self.training:  # held from one micro-batch to the next
