@@ -42,7 +42,7 @@ for name in "${targets[@]}"; do
   [ -n "${FUZZ_RUNS:-}" ] || corpora=("build/fuzz/corpus_$name" "${corpora[@]}")
   [ -z "${FUZZ_RUNS:-}" ] || { rm -rf "build/fuzz/fresh_$name"; mkdir "build/fuzz/fresh_$name"; corpora=("build/fuzz/fresh_$name" "${corpora[@]}"); }
   "build/fuzz/$name" -max_total_time="$seconds" ${FUZZ_RUNS:+-runs="$FUZZ_RUNS"} -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=512 \
-    -max_len=65536 -seed=1 -print_final_stats=1 -artifact_prefix="build/fuzz/${name}_" "${corpora[@]}" > "build/fuzz/$name.log" 2>&1 || failed=1
-  [ $failed -eq 0 ] && grep -E "number_of_executed_units|peak_rss" "build/fuzz/$name.log" || tail -40 "build/fuzz/$name.log"
+    -max_len=65536 -seed=1 -print_final_stats=1 -artifact_prefix="build/fuzz/${name}_" "${corpora[@]}" > "build/fuzz/$name.log" 2>&1 || { failed=1; tail -60 "build/fuzz/$name.log"; continue; }
+  grep -E "number_of_executed_units|peak_rss" "build/fuzz/$name.log"
 done
 exit $failed

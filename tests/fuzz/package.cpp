@@ -2,9 +2,10 @@
 // libFuzzer target: any bytes as a package. Checksums count as right (formats/package.cpp: matches), so that what lies
 // behind them is reached; all that is accepted is walked.
 //
-// sources: src/base/*.cpp src/ir/*.cpp src/ops/*.cpp src/run/traced.cpp src/formats/mapped_file.cpp
-// sources: src/formats/package.cpp src/formats/package_traced.cpp src/formats/package_model.cpp src/formats/onnx_check.cpp
-// sources: src/formats/whole_file.cpp tests/fuzz/stubs.cpp
+// sources: src/base/*.cpp src/ir/*.cpp src/run/traced.cpp src/formats/mapped_file.cpp src/formats/package.cpp
+// sources: src/formats/package_traced.cpp src/formats/package_model.cpp src/formats/onnx_check.cpp src/formats/whole_file.cpp
+// sources: src/ops/table.cpp src/ops/call.cpp src/ops/scalar.cpp src/ops/infer.cpp src/ops/fn.cpp tests/fuzz/stubs.cpp
+// sources: tests/fuzz/stubs_ops.cpp
 #include "formats/package.h"
 #include "fuzz/walk.h"
 
