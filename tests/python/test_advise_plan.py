@@ -78,11 +78,40 @@ def test_what_cannot_be_traced_gets_one_sentence(script, words, said):
 
 
 @pytest.mark.parametrize("text", ["import sys; sys.exit(3)", "1/0", "x ="])
-def test_files_that_do_not_import(tmp_path, text):
+@pytest.mark.parametrize("name,said", [(":net", "cannot be imported"), ("", "failed before its first step")])
+def test_files_that_fail(tmp_path, text, name, said):
     path = tmp_path / "bad.py"
     path.write_text(text)
-    done = run(str(path), "--input", "1,2", ok=2)
-    assert "cannot be imported" in done.stderr and done.stderr.count("\n") == 1
+    done = run(str(path) + name, "--input", "1,2", ok=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+TRAINING = """
+import paddle
+net = paddle.vision.models.LeNet()
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+scaler = paddle.amp.GradScaler(init_loss_scaling=1024)
+data = paddle.vision.datasets.MNIST(transform=paddle.vision.transforms.ToTensor())
+for epoch in range(1000000):
+    for images, labels in paddle.io.DataLoader(data, batch_size=48, shuffle=True):
+        loss = paddle.nn.CrossEntropyLoss()(net(images), labels)
+        STEP
+        print("one step too many"); raise SystemExit(9)
+"""
+
+
+@pytest.mark.parametrize(
+    "step", ["loss.backward(); opt.step()", "s = scaler.scale(loss); s.backward(); scaler.minimize(opt, s)"]
+)
+def test_a_training_script_is_followed_to_its_first_step(tmp_path, step):
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING.replace("STEP", step))
+    done = run(str(path), "--json")
+    found = json.loads(done.stdout)
+    assert "too many" not in done.stderr
+    assert found["model"]["params"] == 61610 and found["job"]["batch"] == 48
+    assert found["job"]["optimizer"] == "adam"
+    assert found["plan"]["memory"]["peak"]["value"] > 61610 * 4
 
 
 def test_preset_and_plan_agree():

@@ -41,7 +41,9 @@ def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object
         )
     specs = [_spec(text) for text in inputs] if inputs else None
     if file.endswith(".py"):
-        model, specs = _from_python(file, name, specs)
+        model, specs = _from_python(file, name, specs) if name else _from_script(file, specs, job)
+        if specs[0][0][0] > 0:
+            job.setdefault("batch", specs[0][0][0])
         return network_of_model(model, specs, job, word)
     if job.get("training", True):
         raise ValueError(
@@ -223,8 +225,25 @@ def _spec(text: str):
     return extents, dtype or "float32"
 
 
-def _from_python(file: str, name: Optional[str], specs):
-    """(Layer or callable, input specs) of a Python file that says `import paddle` or `import yuloh`."""
+def _from_script(file: str, specs, job: Dict[str, object]):
+    """(Layer or callable, input specs) of a script without a name: what it trains, else the one model it defines."""
+    from .script import follow
+
+    seen = follow(file)
+    kind = type(seen.optimizer).__name__.lower()
+    if kind in OPTIMIZER and job.get("training", True):
+        job.setdefault("optimizer", kind)
+    if seen.layer is not None and not specs:
+        if seen.keywords:
+            raise ValueError(
+                f"advise: {file} calls its model with more than tensors. Hint: FILE.py:NAME with --input."
+            )
+        return seen.layer, seen.inputs
+    return _with_specs(seen.layer or _pick(seen.names, "__main__", file, None), seen.names, file, specs)
+
+
+def _from_python(file: str, name: str, specs):
+    """(Layer or callable, input specs) of a name in a Python file that says `import paddle` or `import yuloh`."""
     from ..cli.run import install
 
     install()
@@ -242,48 +261,46 @@ def _from_python(file: str, name: Optional[str], specs):
         ) from None
     finally:
         sys.path.remove(folder)
-    model = _pick(module, file, name)
+    return _with_specs(_pick(vars(module), "advised_model", file, name), vars(module), file, specs)
+
+
+def _with_specs(model, names, file: str, specs):
     if specs is None:
-        given = getattr(model, "input_spec", None) or getattr(module, "input_spec", None)
+        given = getattr(model, "input_spec", None) or names.get("input_spec")
         if given is None:
             raise ValueError(
-                f"advise: the input of {file} is not known. Hint: --input 32,3,224,224, or input_spec = [...] in the file."
+                f"advise: the input of {file} is not known. Hint: --input 32,3,224,224, or input_spec = [...] "
+                "in the file."
             )
-        specs = [(list(s.shape), str(s.dtype).rpartition(".")[2]) for s in given]
-        specs = [([-1 if n is None else int(n) for n in shape], dtype) for shape, dtype in specs]
+        specs = [
+            ([-1 if n is None else int(n) for n in s.shape], str(s.dtype).rpartition(".")[2]) for s in given
+        ]
     return model, specs
 
 
-def _pick(module, file: str, name: Optional[str]):
+def _pick(names, home: str, file: str, name: Optional[str]):
     import yuloh
 
-    def usable(v):
-        return isinstance(v, yuloh.nn.Layer) or (
-            callable(v) and getattr(v, "__module__", "") == "advised_model"
-        )
+    layer = yuloh.nn.Layer
 
+    def usable(v):
+        return isinstance(v, layer) or (callable(v) and getattr(v, "__module__", "") == home)
+
+    listed = [k for k, v in names.items() if not k.startswith("_") and usable(v)]
+    has = f"it has {', '.join(listed[:8])}." if listed else "it has none."
     if name is not None:
-        model = getattr(module, name, None)
-        if model is None or not (isinstance(model, yuloh.nn.Layer) or callable(model)):
-            raise ValueError(
-                f"advise: {file} has no Layer or function {name!r}. Hint: {_names(module, usable)}"
-            )
+        model = names.get(name)
+        if model is None or not (isinstance(model, layer) or callable(model)):
+            raise ValueError(f"advise: {file} has no Layer or function {name!r}. Hint: {has}")
         return model
     for known in NAMES:
-        if usable(getattr(module, known, None)):
-            return getattr(module, known)
+        if usable(names.get(known)):
+            return names[known]
+    made = [v for v in names.values() if isinstance(v, layer)]
     classes = [
-        v
-        for v in vars(module).values()
-        if isinstance(v, type) and issubclass(v, yuloh.nn.Layer) and v.__module__ == "advised_model"
+        v for v in names.values() if isinstance(v, type) and issubclass(v, layer) and v.__module__ == home
     ]
-    layers = [v for v in vars(module).values() if isinstance(v, yuloh.nn.Layer)]
-    found = layers or classes
+    found = made or classes
     if len(found) != 1:
-        raise ValueError(f"advise: which model of {file}? Hint: FILE.py:NAME; {_names(module, usable)}")
+        raise ValueError(f"advise: which model of {file}? Hint: FILE.py:NAME; {has}")
     return found[0]
-
-
-def _names(module, usable) -> str:
-    names = [k for k, v in vars(module).items() if not k.startswith("_") and usable(v)]
-    return f"it has {', '.join(names[:8])}." if names else "it has none."

@@ -3,6 +3,7 @@
 
 yuloh advise resnet50                                     a well-known model (--list presets)
 yuloh advise --params 7e9 --layers 32 --hidden 4096 --seq 4096      numbers alone
+yuloh advise train.py                                     a training script, followed to its first optimizer step
 yuloh advise train.py:net --input 32,3,224,224            a Layer, or a function that makes one, of a Python file
 yuloh advise model.onnx --inference --batch 8             a model file (ONNX, Paddle, a saved Yuloh program)
 yuloh advise llama-7b --device a100-80 --count 8 --samples 156e3 --hours 24 --prices my_prices.csv --html advice.html
@@ -39,7 +40,7 @@ def add(commands) -> None:
         "model",
         nargs="?",
         metavar="MODEL",
-        help="preset, model file, or FILE.py[:NAME]; none: --params and the like",
+        help="preset, model file, script, or FILE.py:NAME; none: --params and the like",
     )
     p.add_argument("--list", choices=LISTS, dest="what", help="print what the catalogue knows")
     p.add_argument("--show", metavar="DEVICE", help="every figure of a device with its source and date")
