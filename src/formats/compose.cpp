@@ -222,6 +222,12 @@ RecurrenceOut run_recurrence(const Recurrence& r, const Value& x) {
   const Value projected = plus(matmul(x, r.ih, false, true), r.bias_ih);
   Value h = r.h ? r.h : full({batch, hidden}, 0, x.dtype());
   Value c = r.cell == Cell::kLstm ? (r.c ? r.c : full({batch, hidden}, 0, x.dtype())) : Value();
+  if (r.cell == Cell::kLstm && !r.lengths && time > 0) {  // one op, whose length may stay open when the model is written
+    const Value bias = r.bias_hh ? r.bias_hh : full({4 * hidden}, 0, x.dtype());
+    const Values walk = call_all("lstm_walk", {projected, r.hh, bias, h, c}, {{"reverse", r.reverse}});
+    const int64_t last = r.reverse ? 0 : time - 1;
+    return {walk[0], step_of(walk[0], last), step_of(walk[1], last)};
+  }
   Values ys(static_cast<size_t>(time));
   for (int64_t k = 0; k < time; ++k) {
     const int64_t t = r.reverse ? time - 1 - k : k;

@@ -3,6 +3,7 @@
 // stand in ONNX's order: LSTM i o f c, GRU z r h.
 #include <cctype>
 
+#include "formats/compose.h"
 #include "formats/onnx_ops.h"
 
 namespace yuloh::formats {
@@ -65,6 +66,20 @@ struct Layer {
   }
   Value gate(const Value& all, int64_t k) const { return narrow(all, 1, k * hidden, hidden); }
   Value peep(int64_t k) const { return narrow(peephole, 0, k * hidden, hidden); }
+
+  // What compose.h walks as one op: gates reordered to i f c o.
+  bool plain_lstm() const {
+    return kind == Kind::kLstm && !peephole && clip <= 0 && !input_forget && f[0].name == "sigmoid" && f[1].name == "tanh" &&
+           f[2].name == "tanh";
+  }
+  Recurrence as_recurrence(const Value& h, const Value& c, bool reverse) const {
+    const auto ordered = [&](const Value& v) {
+      if (!v) return v;
+      const auto rows = [&](int64_t k) { return narrow(v, 0, k * hidden, hidden); };
+      return concat({rows(0), rows(2), rows(3), rows(1)}, 0);
+    };
+    return {Cell::kLstm, ordered(w), ordered(r), ordered(bias_w), ordered(bias_r), h, c, {}, reverse};
+  }
 
   // x: this step's input already multiplied [batch, gates * hidden].
   void step(const Value& x, Value* h, Value* c) const {
@@ -137,6 +152,11 @@ void recurrent(Import& i, Kind kind) {
     }
     if (kind == Kind::kLstm && i.has(7)) l.peephole = of(i.in(7), d);
     Value h = start(5, d), c = kind == Kind::kLstm ? start(6, d) : Value();
+    if (steps > 0 && !lengths && l.plain_lstm()) {
+      const RecurrenceOut out = run_recurrence(l.as_recurrence(h, c, d == 1 || direction == "reverse"), x);
+      all_y.push_back(out.y), all_h.push_back(out.h), all_c.push_back(out.c);
+      continue;
+    }
     Value projected = matmul(x, l.w, false, true);
     if (l.bias_w) projected = projected + l.bias_w;
     const bool reverse = d == 1 || direction == "reverse";
