@@ -38,6 +38,7 @@ constexpr Row kRows[] = {
     {"pool2d", "pool2d", "X", "Out", "kernel_size=ksize", "1=ksize"},
     {"pool3d", "pool3d", "X", "Out", "kernel_size=ksize"},
     {"max_pool2d_with_index", "max_pool2d_with_index", "X", "Out Mask", "kernel_size=ksize"},
+    {"max_pool3d_with_index", "max_pool3d_with_index", "X", "Out Mask", "kernel_size=ksize"},
     {"batch_norm", "batch_norm", "X Mean Variance Scale Bias", "Y MeanOut VarianceOut SavedMean SavedVariance",
      "data_format=data_layout"},
     {"sync_batch_norm", "batch_norm", "X Mean Variance Scale Bias", "Y MeanOut VarianceOut SavedMean SavedVariance",

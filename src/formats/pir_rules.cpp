@@ -106,6 +106,16 @@ void in_result_type(PirNode& n) {  // division of integers is in floating point
   const DType t = n.out[0].dtype;
   n.done(n.g.op(kOp.text, {n.g.cast(n.in[0], t), n.g.cast(n.in[1], t)}, {}, n.out[0]));
 }
+Id zeros_of(G& g, const std::vector<Id>& operands, DType t, const std::vector<int64_t>& dims);
+void atan2(PirNode& n) {  // does not broadcast
+  const DType t = n.out[0].dtype;
+  std::vector<Id> in;
+  for (Id id : n.in) {
+    id = n.g.cast(id, t);
+    in.push_back(n.g.type(id).dims == n.out[0].dims ? id : n.g.op("add", {id, zeros_of(n.g, n.in, t, n.out[0].dims)}, {}, n.out[0]));
+  }
+  n.done(n.g.op("atan2", in, {}, n.out[0]));
+}
 void affine(PirNode& n) {  // x * scale / divisor + shift
   Id x = n.in[0];
   const DType t = n.out[0].dtype;
@@ -275,6 +285,7 @@ void pad(PirNode& n) {  // pairs of all axes; the last three of five can be padd
   const std::string mode = n.text("mode");
   const Ints pairs = n.ints("pairs");
   if (n.open("pairs")) n.cannot("its widths depend on the sizes of the inputs");
+  if (std::any_of(pairs.begin(), pairs.end(), [](int64_t w) { return w < 0; })) n.cannot("a negative width");
   if (mode == "constant")
     return n.done(n.g.op("pad", {n.in[0], n.g.number(n.real("value"), n.out[0].dtype, {1})}, {G::i32s("paddings", pairs)}, n.out[0]));
   const auto& dims = n.g.type(n.in[0]).dims;
@@ -408,6 +419,7 @@ void pool_as(PirNode& n, bool average, bool adaptive) {
   const Ints stride = adaptive ? Ints(size.size(), 1) : lead(line, n.ints("stride"), 1);
   const bool exclusive = adaptive || !average || n.flag("exclusive");
   if (average && !adaptive && !n.none("divisor")) n.cannot("a divisor of its own");
+  if (!exclusive && n.flag("ceil_mode")) n.cannot("a mean that counts padding in partial windows, which Paddle divides by another number");
   std::vector<G::Attr> a{G::i64s("strides", stride), G::i64s("paddings", adaptive ? Ints(size.size(), 0) : pads(n, line)),
                          G::flag("ceil_mode", !adaptive && n.flag("ceil_mode")), G::flag("exclusive", exclusive),
                          G::text("data_format", format(spatial)), G::text("pooling_type", average ? "avg" : "max"),
@@ -426,7 +438,26 @@ void pool_as(PirNode& n, bool average, bool adaptive) {
 void max_pool(PirNode& n) { pool_as(n, false, false); }
 void avg_pool(PirNode& n) { pool_as(n, true, false); }
 void adaptive_avg_pool(PirNode& n) { pool_as(n, true, true); }
-void adaptive_max_pool(PirNode& n) { pool_as(n, false, true); }
+// Paddle's plain pool has no adaptive maximum; the one that gives positions, too, has.
+void max_pool_at(PirNode& n, bool adaptive) {
+  const auto rank = n.g.type(n.in[0]).dims.size();
+  const bool line = rank == 3;
+  const Ints size = lead(line, n.ints(adaptive ? "output_size" : "kernel_size"), 1);
+  Ints padding(size.size(), 0);
+  if (!adaptive) padding = pads(n, line);
+  if (padding.size() != size.size()) n.cannot("padding that differs between the ends of an axis");
+  const PirType t{n.out[0].dtype, line ? planed(n.out[0].dims) : n.out[0].dims};
+  const Id x = line ? to_plane(n, n.in[0]) : n.in[0];
+  n.result = n.g.ops(rank == 5 ? "max_pool3d_with_index" : "max_pool2d_with_index", {x},
+                     {G::i32s("kernel_size", size), G::i32s("strides", adaptive ? Ints(size.size(), 1) : lead(line, n.ints("stride"), 1)), G::i32s("paddings", padding),
+                      G::flag("global_pooling", false), G::flag("adaptive", adaptive), G::flag("ceil_mode", !adaptive && n.flag("ceil_mode"))},
+                     {t, {DType::kInt32, t.dims}});
+  n.result.resize(n.out.size());
+  if (line)
+    for (size_t k = 0; k < n.result.size(); ++k) n.result[k] = n.g.op("squeeze", {n.result[k], n.g.ints({2})}, {}, n.out[k]);
+}
+void adaptive_max_pool(PirNode& n) { max_pool_at(n, true); }
+void max_pool_with_index(PirNode& n) { max_pool_at(n, false); }
 
 Id ones_or(PirNode& n, Id id, double v, int64_t size) { return id ? id : n.g.number(v, n.out[0].dtype, {size}); }
 void batch_norm(PirNode& n) {
@@ -447,9 +478,11 @@ void layer_norm(PirNode& n) {
     for (int64_t d : n.g.type(id).dims) size *= d;
     return n.g.op("reshape", {id, n.g.ints({size})}, {}, {n.g.type(id).dtype, {size}});
   };
+  if (axis == 0) n.cannot("Paddle does not normalise over the first axis");
   const PirType stat{DType::kFloat32, {x.begin(), x.begin() + axis}};
   n.result = n.g.ops("layer_norm", {n.in[0], flat(n.arg("weight")), flat(n.arg("bias"))},
                      {G::f32("epsilon", n.real("epsilon")), G::i32("begin_norm_axis", axis)}, {n.out[0], stat, stat});
+  n.result.resize(2);  // its third is the variance, not 1 / deviation
 }
 void group_norm(PirNode& n) {
   const auto& x = n.g.type(n.in[0]).dims;
@@ -457,6 +490,7 @@ void group_norm(PirNode& n) {
   n.result = n.g.ops("group_norm", {n.in[0], n.arg("weight"), n.arg("bias")},
                      {G::f64("epsilon", n.real("epsilon")), G::i32("groups", n.integer("num_groups")), G::text("data_format", "NCHW")},
                      {n.out[0], stat, stat});
+  n.result.resize(2);
 }
 void p_norm(PirNode& n) {
   const bool all = n.none("axis");
@@ -523,14 +557,13 @@ void interpolate(PirNode& n) {
   const bool last = axes[0] == 1, scaled = n.reals("scale")[0] > 0, cubic = n.text("mode") == "bicubic";
   const std::string mode = n.text("mode");
   const char* type = mode == "nearest" ? "nearest_interp" : cubic ? "bicubic_interp" : rank == 3 ? "linear_interp" : rank == 4 ? "bilinear_interp" : "trilinear_interp";
-  const char* formats[][2] = {{"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
   int64_t out[3] = {-1, -1, -1};  // depth, height, width
   Id sizes = 0;
   if (!scaled && n.open("size")) sizes = n.g.cast(n.sizes("size"), DType::kInt32);
   if (!scaled && !sizes)
     for (uint32_t k = 0; k < axes.size(); ++k) out[3 - axes.size() + k] = n.ints("size")[k];
   n.done(n.g.op(type, {n.in[0], sizes, 0, 0},
-                {G::text("data_format", formats[rank - 3][last]), G::i32("out_d", out[0]), G::i32("out_h", out[1]), G::i32("out_w", out[2]),
+                {G::text("data_format", last ? "NHWC" : "NCHW"), G::i32("out_d", out[0]), G::i32("out_h", out[1]), G::i32("out_w", out[2]),
                  G::reals("scale", scaled ? n.reals("scale") : std::vector<double>()), G::text("interp_method", mode),
                  G::flag("align_corners", n.flag("align_corners")), G::i32("align_mode", n.integer("align_mode"))}, n.out[0]));
 }
@@ -539,7 +572,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> all{
       {"add", binary<"add">}, {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">}, {"divide", in_result_type<"divide">},
       {"maximum", binary<"maximum">}, {"minimum", binary<"minimum">}, {"pow", binary<"elementwise_pow">}, {"remainder", binary<"remainder">},
-      {"floor_divide", binary<"floor_divide">}, {"fmax", binary<"fmax">}, {"fmin", binary<"fmin">}, {"atan2", binary<"atan2">},
+      {"floor_divide", binary<"floor_divide">}, {"fmax", binary<"fmax">}, {"fmin", binary<"fmin">}, {"atan2", atan2},
       {"equal", binary<"equal">}, {"not_equal", binary<"not_equal">}, {"less_than", binary<"less_than">}, {"less_equal", binary<"less_equal">},
       {"greater_than", binary<"greater_than">}, {"greater_equal", binary<"greater_equal">}, {"logical_and", binary<"logical_and">},
       {"logical_or", binary<"logical_or">}, {"logical_xor", binary<"logical_xor">}, {"bitwise_and", binary<"bitwise_and">},
@@ -550,7 +583,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"take_along_axis", take_along_axis}, {"swapaxes", swapaxes}, {"t", transposed},
       {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme},
       {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}, {"conv", conv}, {"conv_transpose", conv_transpose},
-      {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},
+      {"max_pool", max_pool}, {"avg_pool", avg_pool}, {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool}, {"adaptive_max_pool_with_index", adaptive_max_pool}, {"max_pool_with_index", max_pool_with_index},
       {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm}, {"resample", resample}, {"interpolate_core", interpolate}, {"lstm_walk", lstm}};
   return all;
 }

@@ -11,7 +11,7 @@ from yuloh.jit.save_load import function_of, program_of
 from yuloh.static import InputSpec
 
 # Rows that Paddle has no operator for stand in these.
-REFUSED = {"shapes", "index", "products", "pool", "pool_fixed"}
+REFUSED = {"shapes", "index", "products", "pool_fixed"}
 
 
 def written(net, spec, path, **options):
@@ -84,3 +84,15 @@ def test_everything_without_a_counterpart_is_listed_at_once(tmp_path):
             _core.write_model(program, str(tmp_path / ("m" + suffix)))
         assert [(op, n) for op, n, _, _ in _core.unwritable(program, "m" + suffix)] == [("eigh", 1), ("kthvalue_core", 1)]
     assert not list(tmp_path.iterdir())
+
+
+def test_what_paddle_computes_otherwise_is_refused(tmp_path):
+    cases = {
+        "statistics": (lambda x: _core.ops.layer_norm(x, None, None, 1, 1e-5), "its output 2 has no counterpart"),
+        "first axis": (lambda x: paddle.nn.functional.layer_norm(x, [2, 3, 8]), "over the first axis"),
+        "means": (lambda x: paddle.nn.functional.avg_pool1d(x, 3, 2, 1, exclusive=False, ceil_mode=True), "divides by another number"),
+    }
+    for name, (function, text) in cases.items():
+        program = program_of(function_of(function, name), [InputSpec([2, 3, 8], "float32")])
+        with pytest.raises(NotImplementedError, match=text):
+            _core.write_model(program, str(tmp_path / "m.json"))
