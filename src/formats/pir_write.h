@@ -101,6 +101,10 @@ class PirNode : public WriteNode {
   std::map<int32_t, PirGraph::Id>* dim_cache = nullptr;
 };
 
+using PirRule = void (*)(PirNode&);
+struct PirRules {  // tables are filled at start
+  PirRules(std::initializer_list<std::pair<const char*, PirRule>> rows);
+};
 std::string pir_support(const OpDef& op);  // as onnx_support
 bool has_pir_rule(const OpDef& op);     // written as named; composites without a rule are recorded as their bodies
 void write_pir_node(PirNode& n);
