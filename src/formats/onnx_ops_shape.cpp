@@ -221,6 +221,9 @@ void range(Import& i) {
   if (!(count < 1e9))
     value_error("Range: from ", start, " to ", limit, " by ", delta, " has too many elements.");
   const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
+  // As an op, so that its end may stay open when the model is written.
+  if (n > 0 && (t == DType::kInt64 || t == DType::kInt32))
+    return i.out(call("arange_static", {}, {{"start", start}, {"end", limit}, {"step", delta}, {"dtype", t}}));
   const TensorType type{t, {n}};
   Ref<Buffer> b = allocate_buffer(type);
   for (int64_t k = 0; k < n; ++k)
