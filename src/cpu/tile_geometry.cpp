@@ -169,6 +169,8 @@ class Geometry {
           std::min<int64_t>(cols, std::max<int64_t>(64, block / std::min<Dim>(64, t_.outer.back())));
     t_.block_rows = std::clamp<int64_t>(block / t_.block_cols, 1, std::max<int64_t>(1, t_.rows));
     if (t_.block_cols < cols && (t_.linear_order || (col_reduce_ && computes_))) t_.block_rows = 1;
+    // One group of rows cannot be cut; single rows let its columns be (chunks() below), so that threads share it.
+    if (col_reduce_ && computes_ && !t_.whole_rows && !all_reduce_ && t_.rows <= kColGroup && cols >= 512) t_.block_rows = 1;
     if (col_reduce_) {
       int64_t pow2 = 1;
       while (pow2 * 2 <= std::min<int64_t>(t_.block_rows, kColGroup)) pow2 *= 2;
