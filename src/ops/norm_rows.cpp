@@ -40,6 +40,18 @@ const Register scalars{
      .doc = "g * (x - mean) * rstd in the dtype of the statistics.",
      .infer = as_stat,
      .scalar = [](Scalar g, Scalar x, Scalar m, Scalar r) { return g * ((x - m) * r); }},
+    {.schema = "norm_relu_grad(Tensor x, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Tensor g, bool six=False) -> "
+               "Tensor",
+     .doc = "g where norm_affine(x, ...) is above 0 (and below 6), else 0: relu's gradient without its result "
+            "(passes/recompute.cpp).",
+     .infer = like_first,
+     .scalar =
+         [](const Call& c, Scalar x, Scalar m, Scalar r, Scalar w, Scalar b, Scalar g) {
+           const Scalar y = (x - m) * r * w + b;
+           const Scalar below = c.flag("six") ? select(y < Scalar(6), g, Scalar(0)) : g;
+           return select(y > Scalar(0), below, Scalar(0));
+         },
+     .no_grad = true},
     {.schema = "norm_weighted(Tensor g, Tensor weight) -> Tensor",
      .doc = "g * weight in the dtype of the statistics.",
      .infer = as_stat,
