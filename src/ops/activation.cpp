@@ -89,6 +89,24 @@ const Register plain{
            if (c.flag("approximate"))
              return S(0.5) * x * (S(1) + tanh(S(0.7978845608028654) * (x + S(0.044715) * x * x * x)));
            return S(0.5) * x * (S(1) + erf(x * S(0.7071067811865476)));
+         },
+     .vjp = [](const Call& c, const Values& g) -> Values {
+       return {call("gelu_grad", {c.in[0], g[0]}, {{"approximate", c.flag("approximate")}})};
+     },
+     .needs = "x"},
+    {.schema = "gelu_grad(Tensor x, Tensor g, bool approximate=False) -> Tensor",
+     .doc = "g times the slope of gelu at x, in few passes.",
+     .infer = same,
+     .scalar =
+         [](const Call& c, S x, S g) {
+           if (c.flag("approximate")) {
+             const S k(0.7978845608028654), a(0.044715), square = x * x;
+             const S t = tanh(k * (x + a * x * square));
+             return (S(0.5) * (S(1) + t) + S(0.5) * x * (S(1) - t * t) * k * (S(1) + S(3) * a * square)) * g;
+           }
+           const S below = erf(x * S(0.7071067811865476)) * S(0.5) + S(0.5);
+           const S density = exp(x * x * S(-0.5));
+           return (x * density * S(0.3989422804014327) + below) * g;
          }},
     {.schema = "leaky_relu(Tensor x, float negative_slope=0.01) -> Tensor",
      .python = YULOH_F("leaky_relu"),
