@@ -54,7 +54,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
 
   const bool dry = in_dry_memory();
   for (size_t i = 0; !dry && i < plan.inputs.size(); ++i)
-    if (!plan.inputs[i].scalar && r->inputs[i]->storage->dry)
+    if (!plan.inputs[i].scalar && r->inputs[i] && r->inputs[i]->storage->dry)
       fail(ErrorKind::kRuntime, "dry run: a tensor of a dry run is used outside of it; its value was never computed.");
 
   std::vector<void*> ptrs;
