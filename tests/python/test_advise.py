@@ -36,6 +36,16 @@ def test_catalogue_is_whole():
     assert len(catalogue.devices()) >= 30
 
 
+def test_everything_is_found_by_its_names():
+    for d in catalogue.devices():
+        for name in (d["id"], d["name"], d["name"].upper(), *d["aliases"]):
+            assert catalogue.find_device(name)["id"] == d["id"], name
+    for name in catalogue.presets():
+        assert catalogue.find_preset(name)[0] == name
+    for name in catalogue._file("devices.json")["fabrics"]:
+        assert catalogue.fabric(name)[0]["rate"] > 0
+
+
 def test_faults_are_found():
     broken = json.loads(json.dumps(catalogue._file("devices.json")))
     broken["devices"][0]["figures"]["memory"][0]["source"] = "hearsay"

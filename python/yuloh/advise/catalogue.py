@@ -54,11 +54,13 @@ def scenarios() -> List[dict]:
 
 def _find(kind: str, word: str, names: Dict[str, str], hint: str) -> str:
     """The id that `word` names, or a ValueError that suggests near ones."""
-    plain = word.strip().lower().replace("_", "-").replace(" ", "-")
-    for name, ident in names.items():
-        if plain in (name.lower(), name.lower().replace(" ", "-")):
-            return ident
-    near = difflib.get_close_matches(plain, names, 3, 0.4)
+    def plain(text: str) -> str:
+        return text.strip().lower().replace("_", "-").replace(" ", "-")
+
+    known = {plain(name): ident for name, ident in names.items()}
+    if plain(word) in known:
+        return known[plain(word)]
+    near = difflib.get_close_matches(plain(word), known, 3, 0.4)
     suggestion = f" Near: {', '.join(near)}." if near else ""
     raise ValueError(f"advise: unknown {kind}, got {word!r}.{suggestion} Hint: {hint}")
 
