@@ -189,3 +189,34 @@ def test_every_command_is_a_module_with_add():
 
     for name in cli.COMMANDS:
         assert callable(importlib.import_module(f"yuloh.cli.{name}").add)
+
+
+def _field(number, value):
+    """A field of protobuf with a length: bytes or text shorter than 128."""
+    value = value if isinstance(value, bytes) else value.encode()
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+@pytest.mark.parametrize("command", [["diff", "big.onnx", "@reference"], ["pack", "big.onnx", "-o", "x.yuloh"],
+                                     ["convert", "--no-others", "big.onnx", "x.json"],
+                                     ["convert", "--no-others", "mute.onnx", "x.json"],
+                                     ["advise", "resnet50", "--devices-file", "deep.json"],
+                                     ["inspect", "deep.pdparams"], ["inspect", "folder.onnx"], ["inspect", "folder.json"]],
+                         ids=" ".join)  # yapf: disable
+def test_what_no_machine_holds_or_nothing_follows_from_is_one_sentence(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    node = _field(1, _field(1, "x") + _field(2, "y") + _field(4, "Relu"))
+    size = _field(1, b"\x08\x80\x80\x80\x08")  # 2^24
+    value = lambda name: _field(1, name) + _field(2, _field(1, b"\x08\x01" + _field(2, size + size)))
+    head, tail = b"\x08\x08", _field(8, b"\x10\x11")
+    (tmp_path / "big.onnx").write_bytes(head + _field(7, node + _field(11, value("x")) + _field(12, value("y"))) + tail)
+    short = _field(1, "x") + _field(2, _field(1, b"\x08\x01" + _field(2, _field(1, b"\x08\x02"))))
+    (tmp_path / "mute.onnx").write_bytes(head + _field(7, node + _field(11, short)) + tail)
+    (tmp_path / "deep.json").write_text("[" * 100000)
+    (tmp_path / "deep.pdparams").write_bytes(b"\x80\x02" + b"]" * 5000 + b"a" * 4999 + b".")
+    (tmp_path / "folder.onnx").mkdir()
+    (tmp_path / "folder.json").mkdir()
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"yuloh {command[0]}: ") and said.count("\n") <= 2 and ": ." not in said
+    assert not command[1].startswith("deep") or "deep" in said

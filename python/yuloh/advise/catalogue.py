@@ -206,7 +206,7 @@ def user_devices(path: str) -> List[dict]:
     or a list of such. Raises ValueError for anything else."""
     try:
         read = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
             f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form."
         ) from None

@@ -68,12 +68,13 @@ def main(argv: Optional[List[str]] = None) -> int:
     except OSError as error:
         if args.command in ("run", "profile"):
             raise
-        print(
-            f"yuloh {args.command}: {error.strerror or error}: {error.filename or ''}. Hint: check "
-            "the path, the "
-            "permissions and the free space there.",
-            file=sys.stderr,
-        )
+        what = f"{error.strerror or error}".rstrip(".") + (f": {error.filename}" if error.filename else "")
+        print(f"yuloh {args.command}: {what}. Hint: check the path, the permissions and the free space there.", file=sys.stderr)
+        return 2
+    except (ArithmeticError, MemoryError, RecursionError) as error:  # sizes, divisors and nesting of somebody's file
+        if args.command in ("run", "profile"):
+            raise
+        print(f"yuloh {args.command}: {error or type(error).__name__}", file=sys.stderr)
         return 2
 
 

@@ -279,6 +279,8 @@ def _model(args, hook, weights) -> int:
             "the model is quantised: a value that falls between two steps may be rounded to either (1/255 of a tensor's "
             "range), so --rtol 2e-2 is a fair bound.")
     print("\n".join([table(found), *(f"  Note: {n}" for n in outcome.notes)]))
+    if not found:
+        raise ValueError("the model has no outputs, so nothing can be compared. Hint: name its outputs when it is exported.")
     worst = max(found, key=lambda d: d.of_allowed)
     print(
         f"{'Same' if good else 'DIFFERENT'}: largest difference {worst.largest:.3g}, {worst.relative:.3g} of the largest value, in "

@@ -152,7 +152,7 @@ class ModelSource:
             from ..jit.save_load import find_files
             found = find_files(path).get("forward")
             if found is None:
-                raise ValueError(f"there is no file {path!r}.")
+                raise ValueError(f"{path!r} is a directory." if os.path.isdir(path) else f"there is no file {path!r}.")
             path = found
         if _core.is_package(path):
             program = _core.load_program(path)

@@ -337,4 +337,7 @@ def load(path, **configs):
         if keep_table:
             result[_NAME_TABLE] = names
         return result
-    return _convert(value, return_numpy)
+    try:
+        return _convert(value, return_numpy)
+    except RecursionError:
+        raise ValueError(f"load: {path!r} holds containers nested too deeply.") from None
