@@ -28,7 +28,8 @@ double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 // One set of input types, ready to run. Null plan: the program needs data to be recorded.
 struct Ready {
   std::shared_ptr<const Plan> plan;
-  std::vector<Ref<Buffer>> bound;       // by plan input; null where fed, drawn or a number
+  std::vector<Ref<Buffer>> bound;       // by plan input; null where fed, drawn, a number, or packed by the kernel that reads it
+  std::unordered_map<PlanKey, size_t, PlanKeyHash> packed;  // bytes of weights that kernels keep in their own layout
   std::vector<double> scalars_double;
   std::vector<int64_t> scalars_int, drawn;
   size_t plan_bytes = 512, run_bytes = 0;
@@ -52,6 +53,10 @@ struct Session::State {
   size_t cached_bytes = 0;
   Constants constants;  // under the executor
   std::atomic<size_t> weight_bytes{0};
+  struct PackedWeight {
+    size_t bytes, plans;
+  };
+  std::unordered_map<PlanKey, PackedWeight, PlanKeyHash> packed;  // of all cached plans, which share them; under mu
 
   static PlanKey key_of(const std::vector<TensorType>& types) {
     PlanKey k;
@@ -78,11 +83,14 @@ struct Session::State {
       std::lock_guard lock(mu);
       if (map.count(k)) return;
       cached_bytes += r->plan_bytes;
+      for (const auto& [key, bytes] : r->packed) ++packed.try_emplace(key, PackedWeight{bytes, 0}).first->second.plans;
       order.push_back(k);
       map[k] = {std::move(r), std::prev(order.end())};
       while (cached_bytes > options.plan_cache_bytes && order.size() > 1) {
         const auto it = map.find(order.front());
         cached_bytes -= it->second.ready->plan_bytes;
+        for (const auto& [key, bytes] : it->second.ready->packed)
+          if (const auto at = packed.find(key); --at->second.plans == 0) packed.erase(at);
         dropped.push_back(std::move(it->second.ready));
         map.erase(it);
         order.pop_front();
@@ -100,12 +108,18 @@ struct Session::State {
     std::lock_guard lock(mu);
     size_t bytes = 0;
     for (const auto& [k, c] : map) bytes += bytes_bound(c.ready->bound, &seen);
-    weight_bytes = bytes;
+    weight_bytes = bytes + bytes_packed();
   }
   static size_t bytes_bound(const std::vector<Ref<Buffer>>& bound, std::unordered_set<const Storage*>* seen) {
     size_t bytes = 0;
     for (const Ref<Buffer>& b : bound)
       if (b && seen->insert(b->storage.get()).second) bytes += b->storage->bytes;
+    return bytes;
+  }
+
+  size_t bytes_packed() const {  // under mu
+    size_t bytes = 0;
+    for (const auto& [k, w] : packed) bytes += w.bytes;
     return bytes;
   }
 
@@ -124,11 +138,13 @@ struct Session::State {
          " MiB. Hint: use a smaller batch or raise the limit.");
   }
   // Weights of this shape that no other shape has brought in yet.
-  size_t new_weights(const std::vector<Ref<Buffer>>& bound) const {
+  size_t new_weights(const Ready& r) const {
     std::unordered_set<const Storage*> seen;
     std::lock_guard lock(mu);
     for (const auto& [k, c] : map) bytes_bound(c.ready->bound, &seen);
-    return bytes_bound(bound, &seen);
+    size_t bytes = bytes_bound(r.bound, &seen);
+    for (const auto& [k, n] : r.packed) bytes += packed.count(k) ? 0 : n;
+    return bytes;
   }
 
   void check(const std::vector<TensorType>& types) const;
@@ -193,7 +209,7 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
   if (auto other = find(key)) return other;  // another thread was faster
   if (!r) {
     r = compile(g, types);
-    check_room(new_weights(r->bound) + r->plan_bytes + r->run_bytes, "this shape");
+    check_room(new_weights(*r) + r->plan_bytes + r->run_bytes, "this shape");
   }
   put(key, r);
   return r;
@@ -236,18 +252,19 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     check_room(bytes, "preparing weights");
   }, program->drop_pages);
   r->bound.resize(c.leaves.size());
-  size_t fresh = 0;  // what weights of this shape take that no other shape has brought in yet
+  const auto key_at = [&](size_t i) { return PlanKey{data[i]->key[0], data[i]->key[1]}; };
   for (size_t i = 0; i < c.leaves.size(); ++i) {
     const bool scalar = c.leaves[i] && c.leaves[i].node->kind == Node::Kind::kScalar;
     r->scalars_int.push_back(scalar ? c.leaves[i].node->attrs[0] : 0);
     r->scalars_double.push_back(scalar ? scalar_as_double(*c.leaves[i].node) : 0);
     if (!data[i]) continue;
     c.inputs[i].fixed = data[i];
-    if (data[i]->computed()) fresh += bytes_of(c.leaves[i].type());  // row-major
+    if (data[i]->computed()) r->packed[key_at(i)] = bytes_of(c.leaves[i].type());  // row-major, and not there yet
     else r->bound[i] = constants.keep(*data[i]), c.inputs[i].strides = r->bound[i]->strides;
   }
-  const size_t bound = new_weights(r->bound);
-  check_room(bound + fresh, "the model");
+  check_room(new_weights(*r), "the model");
+  r->packed.clear();
+  const size_t bound = new_weights(*r);
   r->drawn = std::move(c.drawn);
   PlanOptions o = options.plan;
   o.row_major_outputs = true;
@@ -257,15 +274,18 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     r->plan = compile_plan(c.graph, std::move(c.inputs), o);
   }
   const std::vector<char> read = inputs_read(*r->plan);
-  for (size_t i = 0; i < data.size(); ++i)
-    if (data[i] && data[i]->computed()) {
-      if (read[i]) r->bound[i] = constants.keep(*data[i]);
-      data[i]->let_go();
-    }
+  size_t in_kernels = 0;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (!data[i]) continue;
+    if (read[i] && data[i]->computed()) r->bound[i] = constants.keep(*data[i]);
+    if (!read[i] && r->packed.emplace(key_at(i), bytes_of(c.leaves[i].type())).second) in_kernels += bytes_of(c.leaves[i].type());
+    if (!read[i] && data[i]->in_file()) r->bound[i] = nullptr;  // the kernels have it, and its pages may go
+    data[i]->let_go();
+  }
   if (program->drop_pages) program->drop_pages();  // kernels may have packed what they read
   KeptBytes kept;
   r->plan->keeps(&kept);
-  r->plan_bytes = kept.bytes() + sizeof(Ready) + c.leaves.size() * 64;
+  r->plan_bytes = kept.bytes() - std::min(in_kernels, kept.bytes()) + sizeof(Ready) + c.leaves.size() * 64;
   r->run_bytes = r->plan->arena_bytes;
   for (size_t b : r->plan->own_bytes) r->run_bytes += b;
   return r;
@@ -383,6 +403,7 @@ std::vector<MemoryItem> Session::memory_report() const {
         }
     }
     if (pagemap >= 0) close(pagemap);
+    in_memory += state_->bytes_packed(), weights += state_->bytes_packed();
   }
   const MemoryStats m = memory_stats();
   const size_t slack = m.reserved - m.allocated, process = resident_process(), known = in_memory + plans + slack;
