@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `yuloh` command: `run` with its import hook, and how every command treats bad input."""
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -220,3 +222,27 @@ def test_what_no_machine_holds_or_nothing_follows_from_is_one_sentence(command, 
     said = capsys.readouterr().err
     assert said.startswith(f"yuloh {command[0]}: ") and said.count("\n") <= 2 and ": ." not in said
     assert not command[1].startswith("deep") or "deep" in said
+
+
+def test_names_beyond_the_terminal_are_escaped():
+    done = yuloh("advise", "resnet50", "--language", "zh", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 0 and "\\u" in done.stdout
+
+
+def test_output_that_cannot_be_written_is_not_status_0(monkeypatch, capsys):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert cli.main(["advise", "--list", "devices"]) == 2
+    assert capsys.readouterr().err.startswith("yuloh advise: No space left on device. Hint: ")
+
+
+def test_an_interrupt_while_an_error_is_told_is_no_traceback(monkeypatch, capsys):
+    def late(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_carry_out", late)
+    assert cli.main(["doctor"]) == 130
+    assert capsys.readouterr().err == "yuloh doctor: interrupted\n"

@@ -52,11 +52,23 @@ def main(argv: Optional[List[str]] = None) -> int:
     if not args.command:
         parser.print_help()
         return 2
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return args.carry_out(args)
-    except KeyboardInterrupt:
+        return _carry_out(args)
+    except KeyboardInterrupt:  # also one that was held back while the core computed
         print(f"yuloh {args.command}: interrupted", file=sys.stderr)
         return 130
+
+
+def _carry_out(args) -> int:
+    """The exit status of a command; what its user did wrong becomes a sentence."""
+    try:
+        status = args.carry_out(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk or a closed pipe shows here, not after the status is given
+        return status
     except BrokenPipeError:
         sys.stderr.close()
         return 141
