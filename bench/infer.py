@@ -78,7 +78,7 @@ def main():
                     rows.append(row)
                     print(*row, sep="  ", flush=True)
     head = ["model", "batch", "threads", *[f"{n}, ms" for n in pythons], *[f"times as fast as {n}" for n in others]]
-    text = "`python bench/infer.py`, fp32, medians.\n\n" + markdown(head, rows)
+    text = markdown(head, rows)
     print(text)
     if args.write:
         write_section(args.write, "infer", text)
