@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "advise/account.h"
+#include "advise/eager.h"
 
 #include <algorithm>
 #include <map>
@@ -8,6 +9,7 @@ namespace yuloh::advise {
 namespace {
 // The dry run allocates as the real one does; what differs is when threads and loaders hold a buffer a little longer.
 constexpr double kPeakSpread = 0.02;
+constexpr double kEagerSpread = 0.15;  // other systems: docs/estimates.md compares
 
 int32_t scope_of(const DryFlush& f, int32_t step) {
   return step < 0 || step >= static_cast<int32_t>(f.plan->steps.size()) ? 0 : f.scope_of(f.plan->steps[static_cast<size_t>(step)]);
@@ -67,6 +69,13 @@ void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, F
   m.slack = m.peak.value - named;
 }
 
+void add_eager(const DryRun& run, size_t from, Facts* facts) {
+  const MemoryFacts& m = facts->memory;
+  double most = 0;
+  for (size_t k = from; k < run.flushes.size(); ++k) most = std::max(most, eager_peak(run.flushes[k], facts->training));
+  facts->memory.eager = Figure::within(m.weights + m.buffers + m.optimizer + m.inputs + most, kEagerSpread, Origin::kComputed);
+}
+
 void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) {
   double seconds = 0;
   std::map<std::pair<std::string, std::string>, KindFacts> kinds;
@@ -113,6 +122,7 @@ void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) 
 Facts account(const DryRun& run, const MemoryStats& end, const Rates& rates, Subject subject) {
   Facts f = std::move(subject.facts);
   add_memory(run, end, rates, &f);
+  add_eager(run, std::min(subject.steady_from, run.flushes.size()), &f);
   add_work(run, std::min(subject.steady_from, run.flushes.size()), rates, &f);
   return f;
 }

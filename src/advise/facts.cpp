@@ -32,7 +32,7 @@ void fields(Io& io, MemoryFacts& m) {
   io("weights", m.weights), io("buffers", m.buffers), io("gradients", m.gradients), io("optimizer", m.optimizer);
   io("activations", m.activations), io("temporaries", m.temporaries), io("workspace", m.workspace), io("inputs", m.inputs);
   io("slack", m.slack), io("peak", m.peak), io("reserved", m.reserved), io("interpreter", m.interpreter);
-  io("code", m.code), io("scratch", m.scratch), io("process", m.process), io("gradients_all", m.gradients_all);
+  io("code", m.code), io("scratch", m.scratch), io("process", m.process), io("gradients_all", m.gradients_all), io("eager", m.eager);
 }
 template <class Io>
 void fields(Io& io, Facts& f) {

@@ -61,6 +61,9 @@ struct MemoryFacts {
   double code = 0;                  // plans, kernels, code that libraries generate
   double scratch = 0;               // working space of threads and libraries outside of plans
   Figure process;
+  // The same step in a system that runs op by op, as PyTorch does: every result stored, what gradients read kept, all
+  // gradients held until the update. Bytes of its tensors at the peak; its own process comes on top.
+  Figure eager;
   double gradients_all = 0;         // if every parameter's gradient were held at once (sharding, accumulation)
 };
 

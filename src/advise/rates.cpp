@@ -36,15 +36,14 @@ Rates Rates::from_json(const nlohmann::json& j) {
     r.interpreter = process.at("interpreter").get<double>(), r.scratch = process.at("scratch").get<double>();
     r.code_share = process.value("code_share", 1.0), r.process_spread = process.value("spread", 0.1);
     for (const auto& row : j.at("efficiencies"))
-      r.measured_[{row.at("name").get<std::string>(), row.at("dtype").get<std::string>()}].emplace_back(
-          row.at("log2_roof_ns").get<double>(), row.at("efficiency").get<double>());
+      r.measured_[{row.at("name").get<std::string>(), row.at("dtype").get<std::string>()}].push_back(
+          {row.at("log2_roof_ns").get<double>(), row.at("log2_intensity").get<double>(), row.at("efficiency").get<double>()});
     for (double x : {r.fp32, r.bf16, r.bandwidth})
       if (!(x > 0) || !std::isfinite(x)) value_error("device file: a peak is not positive, got ", x, ". Hint: run yuloh calibrate.");
-    for (auto& [key, points] : r.measured_) {
-      std::sort(points.begin(), points.end());
-      for (const auto& [at, e] : points)
-        if (!(e > 0) || !std::isfinite(e)) value_error("device file: the efficiency of ", key.first, " is not positive, got ", e, ".");
-    }
+    for (const auto& [key, points] : r.measured_)
+      for (const Point& p : points)
+        if (!(p.efficiency > 0) || !std::isfinite(p.efficiency) || !std::isfinite(p.roof) || !std::isfinite(p.intensity))
+          value_error("device file: the efficiency of ", key.first, " is not a positive number, got ", p.efficiency, ".");
     return r;
   } catch (const nlohmann::json::exception& e) {
     value_error("device file: not what yuloh calibrate writes (", e.what(), ").");
@@ -62,28 +61,22 @@ double Rates::roof(const Step& s) const {
   return std::max({c.flops / (is_half(s.dtype) ? bf16 : fp32), c.bytes / bandwidth, 1e-9});
 }
 
+double Rates::intensity(double flops, double bytes) { return std::log2(std::max(flops, 1.0) / std::max(bytes, 1.0)); }
+
 double Rates::seconds(const Step& s, bool optimizer) const {
-  const double t = roof(s), at = std::log2(t * 1e9);
+  const double t = roof(s), at = std::log2(t * 1e9), dense = intensity(s.kernel->cost.flops, s.kernel->cost.bytes);
   const std::string name = name_of(s.kind, s.what, optimizer);
-  const auto find = [&](const std::string& dtype) { return measured_.find({name, dtype}); };
-  auto it = find(std::string(dtype_name(s.dtype)));
-  if (it == measured_.end()) it = find(is_half(s.dtype) ? "bfloat16" : "float32");
-  if (it == measured_.end()) {  // the kind as a whole
-    const std::string kind(s.kind);
-    it = measured_.find({kind, "float32"});
-  }
+  const auto find = [&](const std::string& n, const std::string& dtype) { return measured_.find({n, dtype}); };
+  auto it = find(name, std::string(dtype_name(s.dtype)));
+  if (it == measured_.end()) it = find(name, is_half(s.dtype) ? "bfloat16" : "float32");
+  if (it == measured_.end()) it = find("reduction", is_half(s.dtype) ? "bfloat16" : "float32");  // some loop nest
   if (it == measured_.end()) return per_kernel + t / kAssumedEfficiency;
-  const auto& p = it->second;  // between two measured sizes: linear
-  const auto hi = std::lower_bound(p.begin(), p.end(), std::make_pair(at, 0.0));
-  double e;
-  if (hi == p.end()) e = p.back().second;
-  else if (hi == p.begin()) e = p.front().second * std::exp2(std::min(0.0, at - p.front().first));  // time, not rate, stays
-  else {
-    const auto lo = hi - 1;
-    const double w = (at - lo->first) / (hi->first - lo->first);
-    e = lo->second * (1 - w) + hi->second * w;
+  double sum = 0, weights = 0;  // log of efficiency, by distance
+  for (const Point& p : it->second) {
+    const double d = std::pow(p.roof - at, 2) + std::pow(p.intensity - dense, 2), w = 1 / (d * d + 0.05);
+    sum += w * std::log(p.efficiency), weights += w;
   }
-  return t / e;
+  return std::max(per_kernel, t / std::exp(sum / weights));
 }
 
 }  // namespace yuloh::advise

@@ -24,6 +24,7 @@ class Rates {
   // Name of a kernel among those that share an efficiency: "conv/conv_grad_weight", "elementwise", "optimizer".
   static std::string name_of(std::string_view kind, std::string_view what, bool optimizer);
   double roof(const Step& s) const;  // seconds at full peak or bandwidth
+  static double intensity(double flops, double bytes);  // log2 of operations per byte
   double seconds(const Step& s, bool optimizer) const;
 
   std::string device;
@@ -35,8 +36,11 @@ class Rates {
   double process_spread = 0.15;
 
  private:
-  // Measured efficiencies by log2 of the roof in ns, ascending.
-  std::map<std::pair<std::string, std::string>, std::vector<std::pair<double, double>>> measured_;
+  struct Point {
+    double roof, intensity;  // log2 of ns at full speed, and of operations per byte
+    double efficiency;
+  };
+  std::map<std::pair<std::string, std::string>, std::vector<Point>> measured_;  // by name and dtype
 };
 
 }  // namespace yuloh::advise

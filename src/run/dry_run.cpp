@@ -2,6 +2,7 @@
 #include "run/dry_run.h"
 
 #include <limits>
+#include <unordered_map>
 
 namespace yuloh {
 namespace {
@@ -47,10 +48,33 @@ void DryRun::borrow(const Ref<Tensor>& t) {
   t->grad = nullptr, t->grad_is_zero = false;
 }
 
-void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order) {
-  DryFlush f{plan, {}, false, memory_stats().allocated};
-  f.scopes.reserve(order.size());
-  for (const Node* n : order) f.scopes.push_back(n->pos.scope);
+namespace {
+DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>& number) {
+  DryNode d;
+  const auto bytes = [](const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); };
+  for (const Value& v : n.inputs) {
+    const auto it = number.find(v.node.get());
+    d.inputs.push_back(it == number.end() ? -1 : it->second);
+    d.read += bytes(v.type());
+  }
+  for (const auto& o : n.outputs) d.bytes += bytes(o.type);
+  d.kind = kernel_kind(*n.op);
+  // Names for what is there already cost nothing in any system.
+  d.view = n.op->view || n.op->name == "custom_grad" || n.op->name == "rewritten";
+  return d;
+}
+}  // namespace
+
+void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs) {
+  DryFlush f{plan, {}, {}, false, memory_stats().allocated};
+  std::unordered_map<const Node*, int32_t> number;
+  for (const Node* n : order) {
+    f.scopes.push_back(n->pos.scope);
+    f.nodes.push_back(described(*n, number));
+    number.emplace(n, static_cast<int32_t>(number.size()));
+  }
+  for (const Value& v : outputs)
+    if (const auto it = number.find(v.node.get()); it != number.end()) f.nodes[static_cast<size_t>(it->second)].leaves = true;
   most_ = memory_stats().max_allocated;
   flushes.push_back(std::move(f));
 }

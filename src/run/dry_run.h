@@ -12,9 +12,17 @@
 
 namespace yuloh {
 
+struct DryNode {  // as it was recorded: before passes, fusion and planning
+  std::vector<int32_t> inputs;  // nodes of the same flush; -1: there before
+  size_t bytes = 0, read = 0;   // of its results, of its operands
+  std::string_view kind;        // kernel_kind
+  bool view = false, leaves = false;
+};
+
 struct DryFlush {
   std::shared_ptr<const Plan> plan;
   std::vector<int32_t> scopes;  // SourcePos::scope by origin
+  std::vector<DryNode> nodes;   // by origin
   bool peak = false;            // the allocator's peak so far was reached while it ran
   size_t held = 0;              // bytes in use before it
   int32_t scope_of(const Step& s) const {
@@ -34,7 +42,7 @@ class DryRun {
   // A tensor from outside takes part: it gets dry storage for its value and no gradient, both until the end.
   void borrow(const Ref<Tensor>& t);
   int64_t pending_limit() const { return limit_; }
-  void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order);
+  void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs);
   void end();
 
   PlanCache cache;

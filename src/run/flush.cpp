@@ -125,7 +125,7 @@ class Flush {
     const profile::PhaseScope running(profile::Phase::kRun);
     if (profile::on()) profile::plan_number(*plan, [&](int32_t origin) { return position_of(origin); });
     DryRun* dry = DryRun::current();
-    if (dry) dry->begin(plan, order_);
+    if (dry) dry->begin(plan, order_, outputs_);
     execute(*plan);
     if (dry) dry->end();
     st.run_seconds += seconds_since(t2);

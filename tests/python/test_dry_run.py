@@ -176,7 +176,7 @@ def test_models_and_inputs_that_make_no_sense(model, inputs, error):
 def device_file(**changes):
     record = {"version": 1, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "per_node": 0.0,
               "per_kernel": 1e-6, "spread": 0.2, "process": {"interpreter": 5e7, "scratch": 1e6, "code_share": 1.0, "spread": 0.1},
-              "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "efficiency": 0.5} for at in (5, 15)]}
+              "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "efficiency": 0.5} for at in (5, 15)]}
     record.update(changes)
     return record
 
@@ -190,7 +190,7 @@ def test_seconds_follow_the_device_file(tmp_path):
         assert f["seconds"]["origin"] == "measured" and f["device"] == "a machine"
         return {k["kind"]: k["seconds"] for k in f["kinds"]}
 
-    slow = [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "efficiency": 0.25} for at in (5, 15)]
+    slow = [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "efficiency": 0.25} for at in (5, 15)]
     assert seconds(efficiencies=slow)["conv"] == pytest.approx(2 * seconds()["conv"])
 
 

@@ -69,6 +69,28 @@ def suite(quick: bool) -> List[Tuple[str, Callable, tuple]]:
             extra = self.out(F.relu(self.up(x))).mean()
             return self.head(F.relu(self.wide(F.adaptive_avg_pool2d(x, 4).flatten(1)))) + extra
 
+    class Planes(nn.Layer):  # large planes, few channels
+        def __init__(self, width):
+            super().__init__()
+            self.parts = nn.LayerList([nn.Conv2D(3, width, 3, padding=1)] + [
+                nn.Sequential(nn.Conv2D(width, width, 3, padding=1), nn.BatchNorm2D(width), nn.ReLU()) for _ in range(3)])
+            self.out = nn.Conv2D(2 * width, 50, 1)
+
+        def forward(self, x):
+            kept = x = self.parts[0](x)
+            for part in list(self.parts)[1:]:
+                x = part(x)
+            return self.out(paddle.concat([kept, x], axis=1)).mean(axis=[2, 3])
+
+    class Tiny(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c, self.d = nn.Conv2D(3, 8, 5), nn.Conv2D(8, 20, 3), nn.Linear(320, 96), nn.Linear(96, 50)
+
+        def forward(self, x):
+            x = F.max_pool2d(F.relu(self.b(F.max_pool2d(F.relu(self.a(x)), 2))), 2)
+            return self.d(F.relu(self.c(F.adaptive_avg_pool2d(x, 4).flatten(1))))
+
     class Words(nn.Layer):
         def __init__(self, width, heads, words, depth, recurrent):
             super().__init__()
@@ -97,7 +119,8 @@ def suite(quick: bool) -> List[Tuple[str, Callable, tuple]]:
     ladder = (16, 32, 64, 128, 256)
     found = [("ladder", lambda: Ladder(ladder, False, nn.ReLU), images(8, 64)),
              ("grouped", lambda: Ladder((16, 24, 48, 96), True, nn.Hardswish), images(8, 64)),
-             ("plain", lambda: Plain(32), images(8, 64)),
+             ("plain", lambda: Plain(32), images(8, 64)), ("planes", lambda: Planes(24), images(8, 72)),
+             ("tiny", Tiny, images(12, 28)),
              ("words", lambda: Words(128, 4, 3000, 2, False), ([8, 96], "int64")),
              ("recurrent", lambda: Words(192, 4, 1000, 0, True), ([16, 64], "int64"))]
     if not quick:
@@ -106,6 +129,8 @@ def suite(quick: bool) -> List[Tuple[str, Callable, tuple]]:
                   ("grouped small", lambda: Ladder((16, 24, 48, 96), True, nn.Hardswish), images(3, 64)),
                   ("grouped large", lambda: Ladder((24, 40, 80, 160), True, nn.ReLU), images(24, 64)),
                   ("plain large", lambda: Plain(64), images(24, 96)),
+                  ("planes large", lambda: Planes(48), images(20, 48)), ("planes narrow", lambda: Planes(12), images(4, 56)),
+                  ("tiny large", Tiny, images(48, 28)),
                   ("words small", lambda: Words(96, 6, 2000, 2, False), ([3, 64], "int64")),
                   ("words large", lambda: Words(320, 5, 6000, 2, False), ([12, 160], "int64")),
                   ("recurrent large", lambda: Words(320, 4, 3000, 0, True), ([32, 96], "int64"))]
@@ -138,15 +163,17 @@ def _train(make, spec, precision, training) -> Tuple[List[tuple], float, int]:
     with _core_grad(training):
         step(), step()
         nodes = _core.stats()["nodes"]
-        walls = []
         _core.start_profile()
+        for _ in range(STEPS):
+            step()
+        _core.stop_profile()
+        rows, walls = _core.profile_costs(), []
+        nodes = _core.stats()["nodes"] - nodes
         for _ in range(STEPS):
             begin = time.perf_counter()
             step()
             walls.append(time.perf_counter() - begin)
-        rows = _core.profile_costs()
-        _core.stop_profile()
-    return rows, statistics.median(walls), (_core.stats()["nodes"] - nodes) // STEPS
+    return rows, statistics.median(walls), nodes // STEPS
 
 
 def _core_grad(on):
@@ -162,7 +189,7 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     tell("peaks of arithmetic and memory")
     found = {k: float(v) for k, v in peaks.measure(0.05).items()}
     threads = int(found.pop("threads"))
-    record = {"version": VERSION, "host": platform.node(), "name": f"{machine.cpu_facts()["model"]} x {threads} threads",
+    record = {"version": VERSION, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
               "date": time.strftime("%Y-%m-%d"), "origin": "measured", "threads": threads, "peaks": found,
               "memory": _memory(threads, found)}
     roof = _Roof(found)
@@ -178,9 +205,9 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
                 steps.append((rows, wall, nodes))
                 for kernel, dtype, seconds, flops, moved in rows:
                     t = roof(dtype, flops, moved)
-                    samples.setdefault((kernel, dtype), []).append((t, seconds))
+                    samples.setdefault((kernel, dtype), []).append((t, math.log2(max(flops, 1.0) / max(moved, 1.0)), seconds))
     record["per_node"] = statistics.median(o / max(1, n) for o, n in overheads)
-    record["per_kernel"] = min(statistics.median(s for _, s in v) for v in samples.values())
+    record["per_kernel"] = min(s for v in samples.values() for *_, s in v)
     record["efficiencies"] = [row for key in sorted(samples) for row in _efficiencies(key, samples[key])]
     record["process"] = _process(tell)
     record["spread"] = 0.35
@@ -199,15 +226,15 @@ class _Roof:
 
 
 def _efficiencies(key, samples):
-    """Per octave of the roof: total roof over total time, which keeps sums right."""
-    octaves: Dict[int, List[float]] = {}
-    for roof, seconds in samples:
-        entry = octaves.setdefault(round(math.log2(roof * 1e9)), [0.0, 0.0, 0])
-        entry[0] += roof
-        entry[1] += seconds
-        entry[2] += 1
-    return [{"name": key[0], "dtype": key[1], "log2_roof_ns": at, "efficiency": roof / seconds, "samples": n}
-            for at, (roof, seconds, n) in sorted(octaves.items()) if seconds > 0]
+    """Per octave of roof and intensity: total roof over total time, which keeps sums right."""
+    octaves: Dict[tuple, List[float]] = {}
+    for roof, dense, seconds in samples:
+        entry = octaves.setdefault((round(math.log2(roof * 1e9)), round(dense)), [0.0] * 5)
+        for k, value in enumerate((roof, seconds, 1, math.log2(roof * 1e9), dense)):
+            entry[k] += value
+    return [{"name": key[0], "dtype": key[1], "log2_roof_ns": at / n, "log2_intensity": dense / n,
+             "efficiency": roof / seconds, "samples": int(n)}
+            for _, (roof, seconds, n, at, dense) in sorted(octaves.items()) if seconds > 0]
 
 
 def _memory(threads, peaks):

@@ -43,7 +43,7 @@ def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callab
     """What one step needs: the record of src/advise/facts.h as a dict (docs/advise_facts.md explains it).
 
     ``model``: a Layer (its parameters stay what they are), a callable that makes one (made dry, so any size
-    will do) or the path of a saved, ONNX or Paddle model (inference only). ``inputs``: a list of InputSpec, (shape, dtype) pairs or Tensors; None or -1 as first
+    will do) or the path of a saved model, ours or Paddle's (whose own ``inputs`` hold where none are given). ``inputs``: a list of InputSpec, (shape, dtype) pairs or Tensors; None or -1 as first
     extent is ``batch``. ``loss(outputs, *labels)`` gives a scalar; without it cross-entropy over the last axis
     (a 2-D or 3-D output) or the mean. ``labels``: specs as ``inputs``. ``optimizer``: a name of paddle.optimizer, a callable
     from parameters, or an optimizer (not changed). ``precision``: float32, amp-bfloat16 / amp-float16 (auto_cast) or bfloat16 /
@@ -54,8 +54,9 @@ def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callab
     """
     _check(precision, batch, accumulate)
     if isinstance(model, (str, os.PathLike)):
-        from .model_file import facts_of_file
-        return facts_of_file(model, inputs, training=training, precision=precision, batch=batch, device=device)
+        from .model_file import layer_of_file, specs_of_layer
+        model = layer_of_file(model)
+        inputs = specs_of_layer(model) if inputs is None else inputs
     limit = _machine() if pending_limit is None else pending_limit
     with dry_run(limit):
         run = _Run(model, inputs, labels, loss, optimizer, precision, batch, accumulate, recompute, training)
