@@ -25,6 +25,14 @@ def test_versions():
     assert (version.cuda(), version.cudnn()) == ("False", "False") and version.product != version.full_version
 
 
+def test_flags_from_the_environment():
+    code = "import yuloh; print(yuloh.get_flags(['FLAGS_fusion', 'FLAGS_library', 'FLAGS_plan_cache_bytes']))"
+    said = {"FLAGS_fusion": "0", "FLAGS_library": "false", "FLAGS_plan_cache_bytes": "much"}
+    ran = subprocess.run([sys.executable, "-c", code], env={**os.environ, **said}, capture_output=True, text=True)
+    assert "'FLAGS_fusion': False, 'FLAGS_library': False, 'FLAGS_plan_cache_bytes': 536870912" in ran.stdout
+    assert "FLAGS_plan_cache_bytes: the environment says 'much'" in ran.stderr
+
+
 def test_flags():
     paddle.set_flags({"FLAGS_cudnn_exhaustive_search": 1})
     assert paddle.get_flags("FLAGS_cudnn_exhaustive_search") == {"FLAGS_cudnn_exhaustive_search": True}

@@ -30,6 +30,10 @@ COMMANDS = (
 )
 
 
+#: Commands that print names found in somebody's file.
+OF_FILES = ("convert", "inspect", "diff", "pack")
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="yuloh", description="Yuloh, a deep-learning system that speaks Paddle."
@@ -56,6 +60,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
+        if args.command in OF_FILES and sys.stdout is not None and sys.stderr is not None:
+            with contextlib.redirect_stdout(Printable(sys.stdout)), contextlib.redirect_stderr(Printable(sys.stderr)):
+                return _carry_out(args)
         return _carry_out(args)
     except KeyboardInterrupt:  # also one that was held back while the core computed
         print(f"yuloh {args.command}: interrupted", file=sys.stderr)
@@ -88,6 +95,21 @@ def _carry_out(args) -> int:
             raise
         print(f"yuloh {args.command}: {error or type(error).__name__}", file=sys.stderr)
         return 2
+
+
+class Printable:
+    """A text stream that shows control characters as \\xNN: names in a model must not steer the user's terminal."""
+
+    _SHOWN = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
+
+    def __init__(self, stream) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text.translate(self._SHOWN))
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
 
 
 @contextlib.contextmanager

@@ -245,6 +245,8 @@ def _model(args, hook, weights) -> int:
         raise ValueError(
             f"the format is not known by the suffix, got {args.out!r}; expected one of {', '.join(SUFFIXES + WEIGHTS_OUT)}."
         )
+    if os.path.exists(args.source) and os.path.exists(args.out) and os.path.samefile(args.source, args.out):
+        raise ValueError(f"the result would replace its own source {args.source!r}. Hint: give OUT another name.")
     source = _source(args, hook, weights)
     if args.set:
         pairs = [text.partition("=")[::2] for text in args.set]

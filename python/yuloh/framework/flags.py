@@ -3,6 +3,7 @@
 
 A flag lives in the core. Names that only mean something to Paddle's GPU libraries are kept and given back, so
 that scripts that set them run; the core decides which of them change anything (``FLAGS_eager``, fusion, ...).
+As in Paddle, an environment variable of a flag's name sets it at import.
 """
 import os
 import warnings
@@ -51,6 +52,22 @@ def _warn_unknown(name):
     close = difflib.get_close_matches(name[len("FLAGS_"):], known, 1)
     warnings.warn(f"set_flags: {name} is not known and changes nothing here."
                   + (f" Hint: did you mean FLAGS_{close[0]}?" if close else ""), stacklevel=3)
+
+
+def _from_environment():
+    """The core's flags from variables of their names; a value that is no number or switch is said and left out."""
+    for name, text in os.environ.items():
+        like = _core_flag(name) if name.startswith("FLAGS_") else None
+        if like is None:
+            continue
+        try:
+            _core.set_flag(name[len("FLAGS_"):], _from_text(text, like))
+        except (ValueError, OverflowError):
+            warnings.warn(f"{name}: the environment says {text!r}; expected {type(like).__name__}. It keeps its "
+                          f"default {like}.", stacklevel=2)
+
+
+_from_environment()
 
 
 def set_flags(flags):

@@ -60,6 +60,9 @@ class Config:
     def __init__(self, *files):
         if len(files) > 2:
             raise TypeError(f"Config: expected a folder, or a program and a params file, got {len(files)} arguments.")
+        for file in files:
+            if not isinstance(file, (str, os.PathLike)):
+                raise TypeError(f"Config: a path is {file!r}; expected a str or os.PathLike.")
         self._dir = self._prog = self._params = ""
         self._buffers = None
         self._engine = None       # of enable_tensorrt_engine

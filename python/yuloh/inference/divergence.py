@@ -117,7 +117,7 @@ class Report:
         a, b = (s.label for s in self.sides)
         if self.first is None:
             if not self.matched:
-                return f"{a} and {b}: no inner value of one could be found in the other; nothing was compared."
+                return f"{a} and {b}: no value that an operator makes could be found in both; nothing was compared."
             low = self.count("reduced precision")
             also = f", {low} of them in the precision that was asked for" if low else ""
             return f"{a} and {b} agree: {self.matched} values differ by rounding only{also}."

@@ -231,6 +231,8 @@ def load(path, **configs):
     there.
     """
     from .translated_layer import TranslatedLayer
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"jit.load: the path is {path!r}; expected a str or os.PathLike.")
     path = os.fspath(path)
     path = path[: -len(SUFFIX)] if path.endswith(SUFFIX) else path
     files = find_files(path)

@@ -26,6 +26,8 @@ def export(layer, path, input_spec=None, opset_version=18, **configs):
     unknown = set(configs) - set(_CONFIGS)
     if unknown:
         raise ValueError(f"onnx.export: unknown option {sorted(unknown)[0]!r}; expected one of {list(_CONFIGS)}.")
+    if not isinstance(opset_version, int):
+        raise TypeError(f"onnx.export: opset_version is {opset_version!r}; expected an int from 13 to 22.")
     path = os.fspath(path)
     path = path[: -len(".onnx")] if path.endswith(".onnx") else path
     if not os.path.basename(path):
