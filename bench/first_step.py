@@ -28,7 +28,13 @@ FLAGS = {"torch": {"channels_last": True, "fused_adam": True}}
 def launch(environment, label, workload, precision, compiled, folder, threads):
     """The launch record of one process, with `peak_mb` after eleven steps and `step_s` of the last ten."""
     flags = {**FLAGS.get(environment.framework, {}), **({"compile": True} if compiled else {})}
-    worker = Worker(environment, threads, flags, folder / "log", label)
+    with tempfile.TemporaryDirectory(dir=folder) as empty:  # a compiler keeps its results under TMPDIR: nothing is found there
+        os.environ["TMPDIR"] = empty
+        worker = Worker(environment, threads, flags, folder / "log", label)
+        return _steps(worker, environment, workload, precision, flags, folder, threads)
+
+
+def _steps(worker, environment, workload, precision, flags, folder, threads):
     try:
         options = {"batch": workload.batch, "seed": 0, "precision": precision, "learning_rate": workload.learning_rate,
                    "images": str(folder / "images.npz"), "flags": flags if environment.framework == "torch" else None}
@@ -49,7 +55,6 @@ def main():
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--write", metavar="FILE", help="put the tables into this document")
     args = parser.parse_args()
-    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     found = [environments.prepare(c) for c in contenders.parse_all(["yuloh", *args.more])]
     arms = []
     for e in found:
