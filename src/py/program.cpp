@@ -96,6 +96,7 @@ Value borrowed_array(nb::handle h) {
     const Ref<Buffer> b = t.materialise();
     return make_data(t.type(), b);
   }
+  if (!PyObject_CheckBuffer(o)) type_error("run: expected Tensors or NumPy arrays, got an input of type ", Py_TYPE(o)->tp_name, ".");
   return value_borrowing_buffer(o);
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <list>
@@ -15,6 +16,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/cgroup.h"
 #include "cpu/parallel.h"
 #include "passes/passes.h"
 #include "run/closing.h"
@@ -148,6 +150,7 @@ struct Session::State {
   }
 
   void check(const std::vector<TensorType>& types) const;
+  void check_warm(const std::vector<TensorType>& types, size_t more) const;
   std::shared_ptr<const Ready> prepare(const std::vector<TensorType>& types);
   std::shared_ptr<const Ready> compile(const Graph& g, const std::vector<TensorType>& types);
   std::vector<Ref<Buffer>> run_recorded(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
@@ -352,8 +355,26 @@ std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, cons
 
 std::shared_ptr<const Plan> Session::prepare(const std::vector<TensorType>& types) { return state_->prepare(types)->plan; }
 
+// The shapes often come from a file, which must not decide how much of this machine's memory is touched before anybody
+// has asked for anything.
+void Session::State::check_warm(const std::vector<TensorType>& types, size_t more) const {
+  size_t most = machine_memory().available;
+  if (options.memory_limit && !more) most = std::min(most, options.memory_limit);  // runs are held to it by check_room
+  double bytes = static_cast<double>(more);  // products of a file's numbers: no overflow
+  std::string shapes;
+  for (const TensorType& t : types)
+    bytes += static_cast<double>(numel(t.shape)) * static_cast<double>(dtype_size(t.dtype)), shapes += cat(shapes.empty() ? "" : ", ", t.shape);
+  if (bytes > static_cast<double>(most))
+    fail(ErrorKind::kMemory, "predictor: getting ready for inputs of shape ", shapes, " takes ", std::ceil(bytes / (1 << 20)), " MiB, got ",
+         mib(most), " MiB of available memory. Hint: choose smaller shapes for the package or the warm-up.");
+}
+
 void Session::warm_up(const std::vector<TensorType>& types) {
-  if (!prepare(types)) return;
+  state_->check(types);
+  state_->check_warm(types, 0);
+  const auto ready = state_->prepare(types);
+  if (!ready->plan) return;
+  state_->check_warm(types, ready->run_bytes);
   std::vector<Ref<Buffer>> zeros;
   for (const TensorType& t : types) {
     zeros.push_back(allocate_buffer(t));

@@ -92,6 +92,8 @@ def test_hostile_inputs_get_a_sentence(model):
         (lambda: predictor.run([good[0]]), ValueError, "`image` has the wrong shape"),
         (lambda: predictor.run([array([1, 4, 4, 4])]), ValueError, r"got \[1, 4, 4, 4\]; expected \[-1, 3, -1, -1\]"),
         (lambda: predictor.run([None]), TypeError, "NoneType"),
+        (lambda: predictor.run(["a"]), TypeError, "expected Tensors or NumPy arrays, got an input of type str"),
+        (lambda: predictor.run(3), TypeError, "expected a list of Tensors or arrays, one for each input, got int"),
         (lambda: predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu(), RuntimeError, "no value yet"),
         (lambda: predictor.prepare({}), ValueError, "no shape for input 'image'"),
         (lambda: inference.create_predictor(inference.Config("/no/such.json", "/no/such.pdiparams")), RuntimeError, "no file"),

@@ -156,6 +156,8 @@ class Predictor:
         """With a list of Tensors (or arrays): the outputs as a list of Tensors. Without: from input handles to output
         handles; returns None.
         """
+        if inputs is not None and not isinstance(inputs, (list, tuple)):
+            raise TypeError(f"run: expected a list of Tensors or arrays, one for each input, got {type(inputs).__name__}.")
         values = list(inputs) if inputs is not None else self._fed()
         if self._collect:
             self._note_shapes(values)

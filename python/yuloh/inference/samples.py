@@ -28,7 +28,13 @@ def draw_inputs(ports, sizes=None, seed=0):
             elif keys and sizes[keys[0]] != extent:
                 raise ValueError(f"size {keys[0]}={sizes[keys[0]]} does not suit input `{name}`, whose axis {axis} is {extent}.")
             shape.append(int(extent))
-        arrays.append(_drawn(rng, dtype, shape))
+        if any(n < 0 for n in shape):
+            raise ValueError(f"input `{name}` cannot be drawn with shape {shape}; expected sizes of 0 or more.")
+        try:
+            arrays.append(_drawn(rng, dtype, shape))
+        except (ValueError, MemoryError):
+            raise ValueError(f"input `{name}` cannot be drawn with shape {shape}: no memory holds it. Hint: feed arrays of your own, or "
+                             "none.") from None
     unknown = set(sizes) - used
     if unknown:
         open_sizes = [f"{p[0]}.{axis}" for p in ports for axis, n in enumerate(p[2]) if n < 0]
