@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -52,6 +53,11 @@ Ref<Buffer> slice_of(const Ref<Storage>& file, size_t offset, const TensorType& 
   auto b = make_ref<Buffer>();
   b->storage = file, b->offset = static_cast<int64_t>(offset), b->strides = row_major_strides(type.shape);
   return b;
+}
+
+bool only_bools(const void* data, size_t n) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  return std::all_of(p, p + n, [](unsigned char c) { return c <= 1; });
 }
 
 }  // namespace yuloh::formats

@@ -152,21 +152,25 @@ FileTensor OnnxTensors::dense(Wire w, std::string* name) {
     return t;
   }
   const size_t bytes = (n * static_cast<size_t>(info->bits) + 7) / 8;
+  const auto held_in = [&](const Ref<Storage>& file, size_t offset) {
+    if (info->dtype == DType::kBool && !only_bools(static_cast<const char*>(file->data) + offset, bytes))
+      w.bad("tensor '", *name, "' holds bytes that are neither true nor false");
+    return finish(std::move(t), *info, file, offset, n);
+  };
   if (external) {
     size_t offset = 0;
     const Ref<Storage> file = external_data(w, *name, where, bytes, &offset);
-    return finish(std::move(t), *info, file, offset, n);
+    return held_in(file, offset);
   }
   if (has_raw) {
     if (raw.size() != bytes) wrong_size(w, *name, raw.size(), bytes, t.type);
-    return finish(std::move(t), *info, file_,
-                  static_cast<size_t>(raw.data() - static_cast<const char*>(file_->data)), n);
+    return held_in(file_, static_cast<size_t>(raw.data() - static_cast<const char*>(file_->data)));
   }
   narrow(&decoded, width, *info);
   if (decoded.size() != bytes) wrong_size(w, *name, decoded.size(), bytes, t.type);
   auto own = allocate_storage(decoded.size());
   if (!decoded.empty()) std::memcpy(own->data, decoded.data(), decoded.size());
-  return finish(std::move(t), *info, own, 0, n);
+  return held_in(own, 0);
 }
 
 // A file beside the model or below its folder; links may not lead out of it either.

@@ -56,8 +56,10 @@ Ref<Buffer> PoolReader::get(const Reader& r, int64_t number, const TensorType& t
   if (t.dtype == DType::kString || t.dtype == DType::kSequence) r.bad("a tensor of the pool has no numbers");
   if (number < 0 || static_cast<uint64_t>(number) >= entries.size()) r.bad(cat("tensor ", number, " does not exist"));
   const Entry& e = entries[static_cast<size_t>(number)];
-  if (numel(t.shape) * static_cast<int64_t>(dtype_size(t.dtype)) != static_cast<int64_t>(e.bytes))
+  size_t bytes;
+  if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes) || bytes != e.bytes)
     r.bad(cat("tensor ", number, " has ", e.bytes, " bytes, its type says ", t));
+  if (t.dtype == DType::kBool && !only_bools(e.data, e.bytes)) r.bad(cat("tensor ", number, " holds bytes that are neither true nor false"));
   auto s = make_ref<Storage>();
   s->data = const_cast<char*>(e.data), s->bytes = e.bytes;
   s->free = [m = mapping] {};

@@ -2,6 +2,7 @@
 // Package, inside: how numbers, texts and types are written, and the pool that all tensors of a package lie in.
 // package.cpp is the container, package_traced.cpp and package_model.cpp what a program is in it.
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -80,7 +81,13 @@ inline TensorType read_type(Reader& r) {
   t.dtype = r.dtype();
   const size_t n = r.count(8);
   if (n > 32) r.bad("a tensor has more than 32 axes");
-  for (size_t i = 0; i < n; ++i) t.shape.push_back(r.number(0, int64_t{1} << 46, "an extent"));
+  // No product of these overflows later, not even beside an extent of 0.
+  size_t bytes = std::max<size_t>(1, dtype_size(t.dtype));
+  for (size_t i = 0; i < n; ++i) {
+    t.shape.push_back(r.number(0, int64_t{1} << 46, "an extent"));
+    if (t.shape[i] && (__builtin_mul_overflow(bytes, static_cast<size_t>(t.shape[i]), &bytes) || bytes >> 46))
+      r.bad(cat("a tensor is larger than any machine, got ", t));
+  }
   return t;
 }
 

@@ -75,7 +75,9 @@ void read_attrs(Reader& r, TracedNode& n, size_t n_dims) {
     const std::string name = r.text();
     const auto spec = std::find_if(n.op->args.begin(), n.op->args.end(), [&](const ArgSpec& a) { return a.name == name; });
     if (spec == n.op->args.end()) r.bad(cat("op ", n.op->name, " has no argument `", name, "`"));
-    Given& g = given[name];
+    const auto [at, fresh] = given.try_emplace(name);
+    if (!fresh) r.bad(cat("op ", n.op->name, " has argument `", name, "` twice"));
+    Given& g = at->second;
     const size_t count = r.count(16);
     for (size_t k = 0; k < count; ++k) {
       if (spec->kind == ArgKind::kStr && k + 1 == count) g.words.push_back(reinterpret_cast<int64_t>(intern(r.text())));

@@ -175,10 +175,8 @@ FileTensor tensor_in(const std::string& where, const Ref<Storage>& bytes, size_t
                 " times, which is refused.");
   FileTensor t;
   t.type = {e.held, shape};
-  if (e.held == DType::kBool)  // kernels count on 0 and 1
-    for (size_t i = 0; i < static_cast<size_t>(reach); ++i)
-      if (static_cast<const unsigned char*>(bytes->data)[offset + i] > 1)
-        value_error("load: ", where, " holds bytes that are neither true nor false.");
+  if (e.held == DType::kBool && !only_bools(static_cast<const char*>(bytes->data) + offset, static_cast<size_t>(reach)))
+    value_error("load: ", where, " holds bytes that are neither true nor false.");
   if (e.bytes == dtype_size(e.held) && !swap && std::strcmp(e.name, "U64") != 0 &&
       is_row_major(shape, strides)) {
     t.buffer = slice_of(bytes, offset, t.type);

@@ -15,7 +15,11 @@ using namespace yuloh;
 inline volatile unsigned g_sum = 0;
 
 inline void touch(const TensorType& t, const Buffer& b) {
-  const size_t bytes = static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype);
+  size_t bytes;
+  if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes)) std::abort();
+  if (t.dtype == DType::kBool)
+    for (size_t i = 0; i < bytes; ++i)
+      if (static_cast<const unsigned char*>(b.data())[i] > 1) std::abort();  // kernels count on it
   const auto* p = static_cast<const unsigned char*>(b.data());
   for (size_t i = 0; i < bytes; i += 61) g_sum = g_sum + p[i];
   if (bytes) g_sum = g_sum + p[bytes - 1];

@@ -9,9 +9,12 @@ import pytest
 
 import yuloh as paddle
 from onnx_writer import graph, graph_attribute, model, node, port, tensor
+from package_edit import edit, number, text
 from yuloh import _core
 from yuloh.cli import main
 from yuloh.inference import Config, create_predictor, pack, package_info, verify_package
+from yuloh.inference.samples import draw_inputs
+from yuloh.jit.save_load import function_of, program_of
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "data" / "paddle_models"
 
@@ -146,6 +149,58 @@ def test_sizes_that_a_file_claims_are_not_believed(lenet, tmp_path):
                 with pytest.raises(ValueError):
                     package_info(str(bad))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def traced(folder, function, dtype="float32", golden=(), warm=()):
+    """A package of a function of one input of shape [any, 4]."""
+    program = program_of(function_of(function, "test"), [paddle.static.InputSpec([None, 4], dtype)])
+    _core.write_model(program, str(folder / "f.yuloh"))
+    path = folder / "p.yuloh"
+    _core.write_package(str(folder / "f.yuloh"), "", str(path), list(golden), list(warm), "")
+    return path
+
+
+@pytest.mark.parametrize("shape", [(2 ** 46, 2 ** 15), (2 ** 46, 0, 2 ** 46), (2 ** 44, 2 ** 44)])
+def test_products_of_sizes_do_not_wrap(tmp_path, shape):
+    nothing = np.zeros((0, 4), "float64")
+    path = traced(tmp_path, lambda x: x * 2, "float64", [([nothing], [nothing], [1e-5])])
+    edit(path, "golden", lambda data: data.replace(number(2, 0, 4), number(len(shape), *shape)))
+    with pytest.raises(ValueError, match="larger than any machine"):  # 8 bytes times 2^61 elements are 2^64, which is 0
+        package_info(str(path))
+
+
+@pytest.mark.parametrize("argument", [text("axis") + number(1, 0, 0), text("x") + number(0)], ids=["number", "tensor"])
+def test_an_argument_that_stands_there_twice_is_refused(tmp_path, argument):
+    path = traced(tmp_path, lambda x: paddle.nn.functional.softmax(x, 1))
+    head = text("softmax")
+
+    def twice(graph):
+        at = graph.index(head) + len(head)
+        count = int.from_bytes(graph[at:at + 8], "little")
+        return graph[:at] + number(count + 1) + argument + graph[at + 8:]
+
+    edit(path, "graph", twice)
+    with pytest.raises(ValueError, match="twice"):
+        package_info(str(path))
+
+
+@pytest.mark.parametrize("shape, text", [([2 ** 40, 2 ** 40], "no memory holds it"), ([2, -3], "cannot be drawn"), ([2 ** 62], "no memory holds it")])
+def test_samples_that_cannot_be_drawn(shape, text):
+    with pytest.raises(ValueError, match=text):
+        draw_inputs([("x", paddle.float32, [-1] * len(shape), [])], {f"x.{axis}": n for axis, n in enumerate(shape)})
+
+
+def test_a_file_does_not_decide_how_much_memory_is_touched(tmp_path, monkeypatch):
+    path = str(traced(tmp_path, lambda x: x * 2, warm=[[([2 ** 20, 4], paddle.float32)]]))  # 16 MiB, and as much of results
+    create_predictor(Config(path))
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text("MemAvailable: 8192 kB\n")
+    monkeypatch.setenv("YULOH_SYSROOT", str(tmp_path))
+    with pytest.raises(MemoryError, match=r"shape \[1048576, 4\] takes 16 MiB, got 8 MiB of available memory"):
+        create_predictor(Config(path))
+    (tmp_path / "proc" / "meminfo").write_text("MemAvailable: 20480 kB\n")
+    with pytest.raises(MemoryError, match="takes 3[0-9] MiB, got 20 MiB"):  # with what the plan needs
+        create_predictor(Config(path))
 
 
 def test_command_line(tmp_path, capsys):
