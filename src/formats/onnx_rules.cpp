@@ -264,24 +264,6 @@ const OnnxRules table{
     {"bitwise_and", {bitwise<Prim::kAnd>}}, {"bitwise_or", {bitwise<Prim::kOr>}}, {"bitwise_xor", {bitwise<Prim::kXor>}},
     {"bitwise_not", {bitwise<Prim::kNot>}}, {"where", {where}}, {"affine", {affine}}, {"silu", {times_sigmoid}}, {"swish", {times_sigmoid}},
     {"square", {square}}, {"gelu", {gelu, 20}}, {"clip", {clip}}, {"clip_low", {clip}}, {"clip_high", {clip}}};
-// Whether a row's expression (with the defaults of its attributes) has a primitive that ONNX lacks.
-bool row_needs_missing_prim(const OpDef& op) {
-  AttrEncoder enc;
-  Values in;
-  for (const ArgSpec& a : op.args) {
-    if (a.is_input()) in.push_back(make_input({DType::kFloat32, {1}}, 0));
-    else if (a.has_default) enc.add(a, default_of(a));
-    else if (a.kind == ArgKind::kInts) enc.add(a, Ints());
-    else if (a.kind == ArgKind::kDType) enc.add(a, DType::kFloat32);
-    else if (a.kind == ArgKind::kStr) enc.add(a, std::string());
-    else if (a.kind == ArgKind::kFloat) enc.add(a, 1.0);
-    else enc.add(a, int64_t{1});
-  }
-  const auto e = scalar_expr(Call(op, in.data(), static_cast<uint32_t>(in.size()), enc.words));
-  for (const ExprNode& n : e->nodes)
-    if (n.prim == Prim::kLgamma || n.prim == Prim::kDigamma) return true;
-  return false;
-}
 }  // namespace
 
 OnnxRules::OnnxRules(std::initializer_list<std::pair<const char*, OnnxRule>> rows) {
@@ -297,7 +279,7 @@ std::string onnx_support(const OpDef& op, int opset) {
   if (!op.scalar && !op.expr) return "none";
   for (const ArgSpec& a : op.args)
     if (a.kind == ArgKind::kTensorList) return "none";
-  return row_needs_missing_prim(op) ? "none" : "arithmetic";
+  return row_uses(op, [](Prim p) { return p == Prim::kLgamma || p == Prim::kDigamma; }) ? "none" : "arithmetic";
 }
 
 void write_onnx_expression(OnnxNode& n) {

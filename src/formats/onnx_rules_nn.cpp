@@ -391,7 +391,7 @@ void channel_moments(OnnxNode& n) {
 void pass(OnnxNode& n) { n.done(n.in[0]); }
 void check_labels(OnnxNode& n) {
   const Id label = n.g.cast(n.in[0], DType::kInt64);
-  const Id ignored = n.g.op("Equal", {label, n.g.number(static_cast<double>(n.integer("ignore_index")), DType::kInt64)}, DType::kBool);
+  const Id ignored = n.g.op("Equal", {label, n.g.whole(n.integer("ignore_index"), DType::kInt64)}, DType::kBool);
   n.done(n.g.full_where(ignored, n.g.number(-1, DType::kInt64), label));
 }
 void slogdet(OnnxNode& n) {

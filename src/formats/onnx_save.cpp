@@ -131,8 +131,10 @@ void save_onnx(const Model& m, const std::string& path, int64_t external_data) {
     Writer w(name, least);
     const WireOut out = w.model(m);
     if (out.size() >= kMostBytes) return false;
-    if (w.external_bytes) write_whole(data, w.external);
-    write_whole(path, out.pieces());
+    std::vector<WholeFile> files;
+    if (w.external_bytes) files.push_back({data, w.external});
+    files.push_back({path, out.pieces()});
+    write_whole(files);
     return true;
   };
   if (external_data < 0 && write_with(SIZE_MAX)) return;
@@ -179,7 +181,7 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
     }
     try {
       if (n.kind == TracedNode::Kind::kScalar) {
-        made[i] = {n.open.empty() ? g.number(scalar_value(n), n.dtype) : g.cast(g.squeeze(node.open_size(n.open[0].second), {0}), n.dtype)};
+        made[i] = {n.open.empty() ? write_scalar(g, n) : g.cast(g.squeeze(node.open_size(n.open[0].second), {0}), n.dtype)};
         continue;
       }
       if (is_constant(n, types[i])) {

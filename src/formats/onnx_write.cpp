@@ -79,6 +79,12 @@ Id OnnxGraph::tensor(const std::vector<double>& v, DType t, std::vector<int64_t>
   return constant(v.size() <= 64 ? key : "", "constant", type, std::move(b));
 }
 Id OnnxGraph::number(double v, DType t) { return tensor({v}, t, {}); }
+Id OnnxGraph::whole(int64_t v, DType t) {
+  const TensorType type{t, {}};
+  Ref<Buffer> b = allocate_buffer(type);
+  store_int(b->data(), t, v);
+  return constant(cat(dtype_name(t), type.shape, ":", std::string_view(static_cast<const char*>(b->data()), dtype_size(t))), "constant", type, b);
+}
 Id OnnxGraph::ints(const Ints& v) {
   TensorType type{DType::kInt64, {static_cast<int64_t>(v.size())}};
   Ref<Buffer> b = allocate_buffer(type);

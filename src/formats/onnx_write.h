@@ -28,6 +28,7 @@ class OnnxGraph {
   std::vector<Id> ops(const char* type, const std::vector<Id>& in, const std::vector<DType>& outs, std::vector<Attr> attrs = {});
   Id ints(const Ints& v);                                               // int64, one axis
   Id number(double v, DType t);                                         // shape []
+  Id whole(int64_t v, DType t);                                         // the same, exact beyond 2^53
   Id tensor(const std::vector<double>& v, DType t, std::vector<int64_t> dims);
   Id constant(const Value& v, const std::string& name);                 // data as they are
   Id input(const ProgramPort& p);

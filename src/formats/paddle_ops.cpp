@@ -3,6 +3,9 @@
 #include "formats/paddle_ops.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "formats/paddle.h"
 
@@ -144,11 +147,25 @@ namespace {
 void full_op(Import& i) {
   const DType t = dtype_attr(i, "dtype", DType::kFloat32);
   const Ints s = sizes(i, 0, "shape", 2);
+  const Shape shape(s.begin(), s.end());
+  const std::string text = i.text("str_value", "");
+  std::optional<int64_t> whole;  // doubles hold integers to 2^53 only
   double v = 0;
-  if (group_in(i, 1)) v = i.number(first(i, 1));
-  else if (!i.text("str_value", "").empty()) v = std::stod(i.text("str_value", "0"));
-  else v = i.real("value", 0);
-  i.out(full(Shape(s.begin(), s.end()), v, t));
+  if (group_in(i, 1)) {
+    v = i.number(first(i, 1));
+  } else if (!text.empty()) {
+    char *end = nullptr, *end_whole = nullptr;
+    v = std::strtod(text.c_str(), &end);
+    const int64_t n = std::strtoll(text.c_str(), &end_whole, 10);
+    if (*end) i.unsupported(cat("str_value is '", text.substr(0, 40), "'"));
+    if (!*end_whole) whole = n;
+  } else if (const Attribute* a = i.attribute("value"); a && std::get_if<int64_t>(a)) {
+    whole = std::get<int64_t>(*a), v = static_cast<double>(*whole);
+  } else {
+    v = i.real("value", 0);
+  }
+  if (whole && is_integer(t) && std::abs(v) >= 0x1p53) return i.out(broadcast_to(data_of(std::vector<int64_t>{*whole}, {}, t), shape));
+  i.out(full(shape, v, t));
 }
 void full_int_array(Import& i) {
   const Ints v = i.ints_attr("value", {});
@@ -179,6 +196,9 @@ void assign_value(Import& i) {
   const Shape shape(s.begin(), s.end());
   if (static_cast<int64_t>(v.size()) != numel(shape))
     i.unsupported(cat("there are ", v.size(), " values for shape ", shape));
+  for (const char* name : {"values", "int64_values"})  // as integers where they are: doubles hold those to 2^53 only
+    if (const Attribute* a = i.attribute(name); a && is_integral(t))
+      if (const auto* whole = std::get_if<std::vector<int64_t>>(a); whole && whole->size() == v.size()) return i.out(data_of(*whole, shape, t));
   i.out(data_of(v, shape, t));
 }
 void arange(Import& i) {

@@ -57,13 +57,17 @@ std::pair<std::string, std::vector<std::string>> read_arguments(Wire w) {
   return a;
 }
 
-double read_scalar(Wire w) {
+// To both lists, so that integers stay whole; false: it is none.
+bool read_scalar(Wire w, std::vector<int64_t>* ints, std::vector<double>* reals) {
   double v = 0;
+  int64_t i = 0;
+  bool whole = true;
   while (w.next()) {
-    if (w.field == 2 || w.field == 3) v = static_cast<double>(w.integer());
-    else if (w.field == 4) w.fixeds<double>([&](double d) { v = d; });
+    if (w.field == 2 || w.field == 3) i = w.integer(), v = static_cast<double>(i);
+    else if (w.field == 4) w.fixeds<double>([&](double d) { v = d, whole = false; });
   }
-  return v;
+  ints->push_back(i), reals->push_back(v);
+  return whole;
 }
 
 std::pair<std::string, Attribute> read_attribute(Wire w) {
@@ -72,6 +76,7 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
   std::string name, text;
   int64_t type = -1, i = 0;
   double real = 0;
+  bool whole = true;
   std::vector<int64_t> ints;
   std::vector<double> reals;
   std::vector<std::string> texts;
@@ -88,7 +93,7 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
       case 11: case 14: case 15: w.integers([&](int64_t v) { ints.push_back(v); }); break;
       case 16: w.fixeds<double>([&](double v) { reals.push_back(v); }); break;
       case 19: w.fixeds<double>([&](double v) { real = v; }); break;
-      case 20: case 21: reals.push_back(read_scalar(w.message())); break;
+      case 20: case 21: whole = read_scalar(w.message(), &ints, &reals) && whole; break;
       default: break;
     }
   switch (type) {
@@ -96,8 +101,9 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
     case kFloat: case kFloat64: return {name, real};
     case kString: case kVar: return {name, text};
     case kInts: case kBools: case kBlocks: case kLongs: return {name, ints};
-    case kFloats: case kFloat64s: case kScalars: return {name, reals};
-    case kScalar: return {name, reals.empty() ? 0.0 : reals[0]};
+    case kFloats: case kFloat64s: return {name, reals};
+    case kScalars: return {name, whole ? Attribute(ints) : Attribute(reals)};
+    case kScalar: return {name, reals.empty() ? Attribute(0.0) : whole ? Attribute(ints[0]) : Attribute(reals[0])};
     case kStrings: case kVars: return {name, texts};
     default: return {name, Attribute{}};
   }

@@ -8,7 +8,6 @@
 
 #include "formats/paddle.h"
 #include "formats/pir_write.h"
-#include "formats/whole_file.h"
 #include "formats/wire.h"
 
 namespace yuloh::formats {
@@ -18,9 +17,11 @@ using Id = PirGraph::Id;
 
 struct Constant {
   std::vector<double> numbers;
+  std::vector<int64_t> whole;  // the same as integers: doubles hold those to 2^53 only
   std::vector<int64_t> dims;
   DType dtype;
 };
+int64_t nearest(double v) { return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : v > 0 ? INT64_MAX : INT64_MIN; }
 
 class DescWriter {
  public:
@@ -129,14 +130,17 @@ class DescWriter {
   void write_constant(Id id, const Constant& c) {
     Op op;
     bool same = true;
-    for (double v : c.numbers) same = same && v == c.numbers[0];
+    for (size_t i = 0; i < c.numbers.size(); ++i) same = same && c.numbers[i] == c.numbers[0] && c.whole[i] == c.whole[0];
     op.outputs = {{"Out", {made(id, "constant")}}};
-    if (same && !c.numbers.empty()) {
+    // Paddle reads str_value as a double, too.
+    const bool wide = is_integral(c.dtype) && c.dims.empty() && static_cast<long double>(c.whole[0]) != c.numbers[0];
+    if (same && !wide && !c.numbers.empty()) {
       op.type = "fill_constant";
       integer(op, "dtype", paddle_dtype_number(c.dtype)), integers(op, "shape", c.dims, true), real(op, "value", c.numbers[0]);
       std::ostringstream exact;
       exact.precision(17);
-      exact << c.numbers[0];
+      if (is_integral(c.dtype)) exact << c.whole[0];
+      else exact << c.numbers[0];
       text(op, "str_value", exact.str());
     } else {
       op.type = "assign_value";
@@ -146,12 +150,12 @@ class DescWriter {
   }
   static void scalars(Op& op, const std::string& name, const Constant& c) {
     attr(op, name, kScalars, [&](WireOut& w) {
-      for (double v : c.numbers) {
+      for (size_t i = 0; i < c.numbers.size(); ++i) {
         WireOut s;
         const bool whole = is_integral(c.dtype);
         s.integer(1, whole ? 2 : 3);  // LONG, FLOAT64
-        if (whole) s.integer(3, static_cast<int64_t>(v));
-        else s.real64(4, v);
+        if (whole) s.integer(3, c.whole[i]);
+        else s.real64(4, c.numbers[i]);
         w.message(21, s);
       }
     });
@@ -168,6 +172,10 @@ class DescWriter {
     if (!j.contains("VD")) return j.at("D").get<double>();
     const std::string v = j.at("VD");
     return v == "NaN" ? NAN : v == "INF" ? INFINITY : -INFINITY;
+  }
+  static void add_number(Constant* c, const G::Json& j) {
+    c->numbers.push_back(number_of(j));
+    c->whole.push_back(j.contains("D") && j.at("D").is_number_integer() ? j.at("D").get<int64_t>() : nearest(c->numbers.back()));
   }
   static std::vector<int64_t> integers_of(const G::Json& j) {
     std::vector<int64_t> r;
@@ -208,12 +216,14 @@ class DescWriter {
     }
     if (type == "full_int_array") {
       const std::vector<int64_t> v = integers_of(*find(r, "value"));
-      constants_[r.out[0]] = {{v.begin(), v.end()}, {static_cast<int64_t>(v.size())}, DType::kInt64};
+      constants_[r.out[0]] = {{v.begin(), v.end()}, v, {static_cast<int64_t>(v.size())}, DType::kInt64};
       return;
     }
     if (type == "full") {
       const std::vector<int64_t> dims = integers_of(*find(r, "shape"));
-      constants_[r.out[0]] = {{number_of(*find(r, "value"))}, dims, dtype_of(*find(r, "dtype"))};
+      Constant c{{}, {}, dims, dtype_of(*find(r, "dtype"))};
+      add_number(&c, *find(r, "value"));
+      constants_[r.out[0]] = std::move(c);
       return;
     }
     if (type == "assign_value_") return assign_value(r);
@@ -231,8 +241,8 @@ class DescWriter {
     push(op);
   }
   void assign_value(const G::Record& r) {
-    Constant c{{}, integers_of(*find(r, "shape")), dtype_of(*find(r, "dtype"))};
-    for (const G::Json& v : find(r, "values")->at("D")) c.numbers.push_back(number_of(v));
+    Constant c{{}, {}, integers_of(*find(r, "shape")), dtype_of(*find(r, "dtype"))};
+    for (const G::Json& v : find(r, "values")->at("D")) add_number(&c, v);
     constants_[r.out[0]] = std::move(c);
   }
   void full_with_tensor(const G::Record& r) {
@@ -293,10 +303,10 @@ class DescWriter {
           integers(op, "dim", {0}), flag(op, "reduce_all", true);
           continue;
         }
-        if (is_list(c->second)) integers(op, c->second, {v.numbers.begin(), v.numbers.end()}, k != w.kinds.end() && k->second == "LONGS");
+        if (is_list(c->second)) integers(op, c->second, v.whole, k != w.kinds.end() && k->second == "LONGS");
         else if (k != w.kinds.end() && k->second == "FLOAT") real(op, c->second, v.numbers[0]);
         else if (is_float(v.dtype)) real(op, c->second, v.numbers[0]);
-        else integer(op, c->second, static_cast<int64_t>(v.numbers[0]), k != w.kinds.end() && k->second == "LONG");
+        else integer(op, c->second, v.whole[0], k != w.kinds.end() && k->second == "LONG");
         continue;
       }
       if (i >= w.inputs.size() || w.inputs[i] == "-") {
@@ -383,8 +393,7 @@ void write_program_desc(const TracedProgram& p, const std::string& path, Refusal
   if (dry) return void(*dry = std::move(refused));
   refused.raise("write_model", "Paddle's operators");
   const WireOut out = DescWriter(made.g, p).program();
-  write_paddle_weights(weights_path(path, ""), made.weights);
-  write_whole(path, out.pieces());
+  write_paddle(path, out.pieces(), made.weights);
 }
 
 }  // namespace yuloh::formats

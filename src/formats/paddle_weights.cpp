@@ -72,7 +72,8 @@ FileTensor read_tensor(Cursor& c, const std::string& path, const Ref<Storage>& f
   if (__builtin_mul_overflow(static_cast<size_t>(numel(t.type.shape)), dtype_size(t.type.dtype), &bytes))
     c.bad("gives ", name, " the shape ", t.type.shape);
   const size_t at = c.position();
-  c.take(bytes);
+  const char* data = c.take(bytes);
+  if (t.type.dtype == DType::kBool && !only_bools(data, bytes)) c.bad("gives ", name, " bytes that are neither true nor false");
   t.buffer = slice_of(file, at, t.type);
   return t;
 }
@@ -113,10 +114,12 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
   return all;
 }
 
-void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights) {
+void write_paddle(const std::string& path, const std::vector<std::string_view>& program, const std::map<std::string, Value>& weights) {
+  const std::string beside = weights_path(path, "");
   if (weights.empty()) {  // Paddle takes no file for no weights, but not an empty one; an older one would be another program's
+    write_whole(path, program);
     std::error_code gone;
-    std::filesystem::remove(path, gone);
+    std::filesystem::remove(beside, gone);
     return;
   }
   std::vector<std::string> heads;  // before each tensor's data
@@ -146,7 +149,7 @@ void write_paddle_weights(const std::string& path, const std::map<std::string, V
     parts.emplace_back(static_cast<const char*>(data[i]->data()), bytes_of(v.type()));
     ++i;
   }
-  write_whole(path, parts);
+  write_whole({{beside, parts}, {path, program}});
 }
 
 }  // namespace yuloh::formats

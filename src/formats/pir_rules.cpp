@@ -449,7 +449,15 @@ PirRules::PirRules(std::initializer_list<std::pair<const char*, PirRule>> rows) 
   for (const auto& [name, rule] : rows) rules().emplace(name, rule);
 }
 std::string pir_support(const OpDef& op) {
-  return has_pir_rule(op) ? "operators" : op.expand ? "body" : op.scalar || op.expr ? "arithmetic" : "none";
+  if (has_pir_rule(op)) return "operators";
+  if (op.expand) return "body";
+  if (!op.scalar && !op.expr) return "none";
+  for (const ArgSpec& a : op.args)
+    if (a.kind == ArgKind::kTensorList) return "none";
+  const auto missing = [](Prim p) {
+    return p != Prim::kArg && p != Prim::kConst && p != Prim::kNeg && p != Prim::kFma && p != Prim::kCast && !operator_of(p);
+  };
+  return row_uses(op, missing) ? "none" : "arithmetic";
 }
 bool has_pir_rule(const OpDef& op) { return rules().count(op.name) || plain(op.name); }
 

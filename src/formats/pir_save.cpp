@@ -2,7 +2,6 @@
 // make_paddle_program: nodes by rules (pir_rules.cpp); write_pir: as `.json` and `.pdiparams`.
 #include "formats/paddle.h"
 #include "formats/pir_write.h"
-#include "formats/whole_file.h"
 
 namespace yuloh::formats {
 
@@ -36,7 +35,7 @@ PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused) {
           s = g.op("reshape", {s, g.ints({})}, {}, {DType::kInt64, {}});
           made[i] = {g.cast(s, n.dtype)};
         } else {
-          made[i] = {g.number(scalar_value(n), n.dtype, {})};
+          made[i] = {write_scalar(g, n, std::vector<int64_t>())};
         }
         continue;
       default: break;
@@ -72,8 +71,8 @@ void write_pir(const TracedProgram& p, const std::string& path, Refusals* dry) {
   const PaddleProgram made = make_paddle_program(p, &refused);
   if (dry) return void(*dry = std::move(refused));
   refused.raise("write_model", "Paddle's operators");
-  write_paddle_weights(weights_path(path, ""), made.weights);
-  write_whole(path, made.g.json().dump());
+  const std::string text = made.g.json().dump();
+  write_paddle(path, {text}, made.weights);
 }
 
 }  // namespace yuloh::formats

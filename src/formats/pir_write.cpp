@@ -146,15 +146,26 @@ PirGraph::Id PirGraph::ints(const Ints& v) {
 PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
   return op("full", {}, {shape("shape", dims), f64("value", v), dtype("dtype", t), place(true)}, {t, dims});
 }
+PirGraph::Id PirGraph::whole(int64_t v, DType t, std::vector<int64_t> dims) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (v >= -kExact && v <= kExact) return number(static_cast<double>(v), t, std::move(dims));
+  return op("full", {}, {shape("shape", dims), i64("value", v), dtype("dtype", t), place(true)}, {t, dims});
+}
 PirGraph::Id PirGraph::constant(const Value& v) {
   const TensorType& t = v.type();
+  if (is_complex(t.dtype)) fail(ErrorKind::kNotImplemented, "constants of complex numbers have no counterpart");
   Ref<Buffer> b = read_value(v);
   if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
   std::vector<double> data;
-  for (int64_t i = 0; i < numel(t.shape); ++i)
-    data.push_back(load_double(static_cast<const char*>(b->data()) + i * static_cast<int64_t>(dtype_size(t.dtype)), t.dtype));
+  Ints integers;
+  for (int64_t i = 0; i < numel(t.shape); ++i) {
+    const char* p = static_cast<const char*>(b->data()) + i * static_cast<int64_t>(dtype_size(t.dtype));
+    if (is_integral(t.dtype)) integers.push_back(load_int(p, t.dtype));
+    else data.push_back(load_double(p, t.dtype));
+  }
+  const Attr values = is_integral(t.dtype) ? i64s("values", integers) : reals("values", data);
   const std::vector<int64_t> dims(t.shape.begin(), t.shape.end());
-  return op("assign_value_", {number(0, t.dtype, dims)}, {i32s("shape", Ints(dims.begin(), dims.end())), dtype("dtype", t.dtype), reals("values", data), place()}, {t.dtype, dims});
+  return op("assign_value_", {number(0, t.dtype, dims)}, {i32s("shape", Ints(dims.begin(), dims.end())), dtype("dtype", t.dtype), values, place()}, {t.dtype, dims});
 }
 PirGraph::Id PirGraph::cast(Id x, DType t) {
   if (type(x).dtype == t) return x;

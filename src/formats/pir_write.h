@@ -52,6 +52,7 @@ class PirGraph {
   Id unknown(const PirType& t);                             // in place of what cannot be written
   Id ints(const Ints& v);                                   // a constant tensor of int64
   Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
+  Id whole(int64_t v, DType t, std::vector<int64_t> dims);  // the same, exact beyond 2^53
   Id constant(const Value& v);                              // its data
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
   const PirType& type(Id id) const { return types_.at(id); }
@@ -115,10 +116,11 @@ struct PaddleProgram {
   std::map<std::string, Value> weights;
 };
 PaddleProgram make_paddle_program(const TracedProgram& p, Refusals* refused);
-// `path` and `prefix`.pdiparams, each written beside and renamed. Where something has no counterpart nothing is written: it goes
+// `path` and `prefix`.pdiparams, both written beside before either is renamed. Where something has no counterpart nothing is written: it goes
 // to `dry`, if given, and is an error otherwise.
 void write_pir(const TracedProgram& p, const std::string& path, Refusals* dry = nullptr);           // .json
 void write_program_desc(const TracedProgram& p, const std::string& path, Refusals* dry = nullptr);  // .pdmodel
-void write_paddle_weights(const std::string& path, const std::map<std::string, Value>& weights);
+// What both do in the end.
+void write_paddle(const std::string& path, const std::vector<std::string_view>& program, const std::map<std::string, Value>& weights);
 
 }  // namespace yuloh::formats

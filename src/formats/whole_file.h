@@ -7,8 +7,14 @@
 
 namespace yuloh::formats {
 
-// The parts one after another. Throws Error (kOs) naming the file; what was at `path` before is then still there.
-void write_whole(const std::string& path, const std::vector<std::string_view>& parts);
+struct WholeFile {
+  std::string path;
+  std::vector<std::string_view> parts;  // one after another
+};
+// Throws Error (kOs) naming the file; what was at the paths before is then still there. Files that belong together are all
+// written before the first is renamed; the last in the list is the one that names the others.
+void write_whole(const std::vector<WholeFile>& files);
+inline void write_whole(const std::string& path, const std::vector<std::string_view>& parts) { write_whole({WholeFile{path, parts}}); }
 inline void write_whole(const std::string& path, std::string_view text) { write_whole(path, std::vector<std::string_view>{text}); }
 
 }  // namespace yuloh::formats

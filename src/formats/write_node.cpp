@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/write_node.h"
 
-#include <bit>
+#include <algorithm>
 #include <set>
 
 #include "ops/op.h"
@@ -179,8 +179,21 @@ bool is_constant(const TracedNode& n, const std::vector<OpenType>& out) {
   return true;
 }
 
-double scalar_value(const TracedNode& n) {
-  return is_integral(n.dtype) ? static_cast<double>(n.attrs[0]) : std::bit_cast<double>(n.attrs[0]);
+bool row_uses(const OpDef& op, bool (*prim)(Prim)) {
+  if (!op.scalar && !op.expr) return false;
+  AttrEncoder enc;
+  Values in;
+  for (const ArgSpec& a : op.args) {
+    if (a.is_input()) in.push_back(make_input({DType::kFloat32, {1}}, 0));
+    else if (a.has_default) enc.add(a, default_of(a));
+    else if (a.kind == ArgKind::kInts) enc.add(a, Ints());
+    else if (a.kind == ArgKind::kDType) enc.add(a, DType::kFloat32);
+    else if (a.kind == ArgKind::kStr) enc.add(a, std::string());
+    else if (a.kind == ArgKind::kFloat) enc.add(a, 1.0);
+    else enc.add(a, int64_t{1});
+  }
+  const auto e = scalar_expr(Call(op, in.data(), static_cast<uint32_t>(in.size()), enc.words));
+  return std::any_of(e->nodes.begin(), e->nodes.end(), [&](const ExprNode& n) { return prim(n.prim); });
 }
 
 std::pair<size_t, size_t> place_of_dim(const TracedProgram& p, int32_t dim) {

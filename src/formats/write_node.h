@@ -2,6 +2,7 @@
 // What all writers of model files need of a TracedProgram: the attributes of one node by name, which of them depend on open
 // sizes, and the types of inner values with open dims. pir_write.h and onnx_write.h add what their files are made of.
 #pragma once
+#include <bit>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,8 +71,14 @@ class WriteNode {
 std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* recorded);
 // A node that needs no input and draws nothing is a constant, unless it is large.
 bool is_constant(const TracedNode& n, const std::vector<OpenType>& out);
-// The number that a scalar node without open words stands for.
-double scalar_value(const TracedNode& n);
+// The number that a scalar node without open words stands for, as g.whole or g.number: doubles hold integers to 2^53 only.
+template <class Graph, class... Dims>
+auto write_scalar(Graph& g, const TracedNode& n, Dims... dims) {
+  if (is_integral(n.dtype)) return g.whole(n.attrs[0], n.dtype, std::move(dims)...);
+  return g.number(std::bit_cast<double>(n.attrs[0]), n.dtype, std::move(dims)...);
+}
+// Whether the expression of an elementwise row (with the defaults of its attributes) has such a primitive.
+bool row_uses(const OpDef& op, bool (*prim)(Prim));
 // An input and axis that has the open size `dim`.
 std::pair<size_t, size_t> place_of_dim(const TracedProgram& p, int32_t dim);
 // Names for the weights: the parameter's own, or as in state_dict, each once.

@@ -77,6 +77,27 @@ def test_indices_that_broadcast(tmp_path):
         np.testing.assert_array_equal(got, np.take_along_axis(x, x.max(-1, keepdims=True).argsort(1), 1))
 
 
+@pytest.mark.parametrize("suffix", [".json", ".pdmodel", ".onnx"])
+@pytest.mark.parametrize("number", [2 ** 53 + 1, -(2 ** 62) - 1, 2 ** 63 - 1])
+def test_integers_that_no_double_holds(suffix, number, tmp_path):
+    session = written(lambda x: x + number, [InputSpec([None], "int64")], tmp_path / ("m" + suffix))
+    x = np.array([0, -1], "int64") if number > 0 else np.array([0, 1], "int64")
+    np.testing.assert_array_equal(session.run([x])[0].numpy(), x + number)
+
+
+def test_whole_numbers_are_written_whole(tmp_path):
+    """As text: PaddlePaddle's fill_constant reads an integer, of which 4.6e+18 has one digit."""
+    written(lambda x: x + paddle.full([2], 2 ** 62, "int64"), [InputSpec([2], "int64")], tmp_path / "m.pdmodel")
+    assert str(2 ** 62).encode() in (tmp_path / "m.pdmodel").read_bytes()
+
+
+def test_rows_without_a_counterpart_are_said_to_have_none():
+    support = _core.writable_rows()
+    for name, function in (("bitwise_left_shift", paddle.bitwise_left_shift), ("bitwise_right_shift", paddle.bitwise_right_shift)):
+        program = program_of(function_of(function, name), [InputSpec([3], "int32"), InputSpec([3], "int32")])
+        assert (support[name][1] == "none") == bool(_core.unwritable(program, "m.json")) is True, name
+
+
 def test_everything_without_a_counterpart_is_listed_at_once(tmp_path):
     program = program_of(function_of(lambda x: (paddle.linalg.eigh(x)[0], paddle.kthvalue(x, 1)[0]), "test"), [InputSpec([4, 4], "float32")])
     for suffix in (".json", ".pdmodel"):
