@@ -4,7 +4,7 @@
     python bench/estimates.py                       the whole table (some minutes), JSON into estimates.json
     python bench/estimates.py --models resnet50 gpt --batches 16
     python bench/estimates.py --times               step times as well (wants a quiet machine)
-    python bench/estimates.py --write docs/estimates.md --json estimates.json   the page from earlier results
+    python bench/estimates.py --write docs/estimates.md --json estimates.json --torch torch.json   the page
 
 Every measured row is a fresh process that runs an ordinary training loop (`--measure`); the predictions are made by
 `yuloh.advise.facts` in another process. They share the model's code and nothing else.
@@ -260,6 +260,49 @@ def summary(rows, keys=("allocator", "process")):
     return lines
 
 
+HEAD = """# Estimates against measurements
+
+`yuloh.advise.facts` and `yuloh advise` say what a step needs before it runs; this page says how far that is from what
+happens. Every measured row is a fresh process that runs an ordinary loop of 8 steps ({machine}); allocator is
+`paddle.device.max_memory_allocated()`, process is VmHWM, seconds are the median of the last steps. Times were measured one
+process at a time under real-time priority on an otherwise busy machine, which the memory figures do not notice.
+Made by `python bench/estimates.py --times --json F`, then `--write docs/estimates.md --json F`.
+"""
+
+
+def page(rows, torch_rows, machine):
+    lines = [HEAD.format(machine=machine), *(f"* {line}" for line in summary(rows))]
+    off = [abs(share(r, "seconds")) for r in rows if r["case"]["times"]]
+    if off:
+        ordered = sorted(off)
+        lines.append(f"* step time: median difference {100 * statistics.median(off):.1f} %, nine of ten within "
+                     f"{100 * ordered[9 * len(ordered) // 10]:.0f} %, largest {100 * ordered[-1]:.0f} %")
+    lines += ["", "Predicted / measured; MB and ms. `again`: with recompute.", "",
+              "| model | batch | precision | what | allocator | process | step |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        c, p, m = r["case"], r["predicted"], r["measured"]
+        cells = [f"{p[k]['value'] / 1e6:.1f} / {m[k] / 1e6:.1f} ({100 * share(r, k):+.1f} %)" for k in ("allocator", "process")]
+        cells.append(f"{1e3 * p['seconds']['value']:.1f} / {1e3 * m['seconds']:.1f} ({100 * share(r, 'seconds'):+.0f} %)" if c["times"] else "")
+        what = ("training" if c["training"] else "inference") + (", again" if c["recompute"] else "")
+        lines.append(f"| {c['model']} | {c['batch']} | {c['precision']} | {what} | {' | '.join(cells)} |")
+    if torch_rows:
+        lines += ["", "## PyTorch's peak, predicted by us", "",
+                  "The same recorded step accounted op by op (`memory.eager`), plus what a PyTorch process of one weight takes "
+                  f"({torch_rows[0]['base'] / 1e6:.0f} MB), against VmHWM of a fresh PyTorch process (CPU, float32, Adam; "
+                  "`bench/estimates_torch.py`).", "", "| model | batch | predicted MB | measured MB | difference |", "|---|---|---|---|---|"]
+        lines += [f"| {r['model']} | {r['batch']} | {r['predicted'] / 1e6:.0f} | {r['measured'] / 1e6:.0f} | "
+                  f"{100 * (r['predicted'] / r['measured'] - 1):+.1f} % |" for r in torch_rows]
+    lines += ["", NOT, ""]
+    return "\n".join(lines)
+
+
+NOT = """## What is not in the figures
+Loader processes and their queues, copies that the user's code makes (a result that inference reads is counted once), other
+plans of the same process (an evaluation between epochs), transparent huge pages on machines where small blocks get them. A model that
+decides by values (`if loss.item() > x`) is recorded as if they were zeros. Step times rest on `yuloh calibrate`: kernels at
+sizes far from its networks, or on a machine that is shared, are further off than the median."""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
@@ -267,10 +310,22 @@ def main():
     parser.add_argument("--times", type=int, nargs="?", const=6, default=0, help="timed steps more (0: no times)")
     parser.add_argument("--json", default="estimates.json")
     parser.add_argument("--predict-only", action="store_true", help="new predictions beside the measured figures of --json")
+    parser.add_argument("--write", metavar="FILE", help="write the page from --json (and --torch), measure nothing")
+    parser.add_argument("--torch", help="JSON of bench/estimates_torch.py, for the page")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
         return measure(json.loads(args.measure))
+    if args.write:
+        with open(args.json, encoding="utf-8") as f:
+            rows = json.load(f)
+        with open(args.torch or os.devnull, encoding="utf-8") as f:
+            torch_rows = json.loads(f.read() or "[]")
+        from yuloh.bench.machine import cpu_facts
+        machine = f"{cpu_facts()['model']}, {paddle._core.get_num_threads()} threads"
+        with open(args.write, "w", encoding="utf-8") as f:
+            f.write(page(rows, torch_rows, machine))
+        return None
     rows = json.load(open(args.json, encoding="utf-8")) if args.predict_only else []
     if args.predict_only:
         for row in rows:

@@ -54,7 +54,9 @@ void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, F
   m.peak = Figure::within(static_cast<double>(end.max_allocated), kPeakSpread, Origin::kComputed);
   m.reserved = Figure::within(static_cast<double>(end.max_reserved), kPeakSpread, Origin::kComputed);
   m.interpreter = rates.interpreter, m.scratch += rates.scratch;
-  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share;
+  size_t nodes = 0;  // of the largest graph
+  for (const DryFlush& f : run.flushes) nodes = std::max(nodes, f.nodes.size());
+  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share + static_cast<double>(nodes) * rates.node_bytes;
   m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread, Origin::kComputed);
   const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
   if (at != run.flushes.end()) {

@@ -6,6 +6,14 @@
 #include "advise/account.h"
 
 namespace yuloh::advise {
+namespace {
+// What PyTorch stores for an op beyond what our row makes.
+double extra_bytes(const DryNode& d) {
+  if (d.op == "softmax_nll") return static_cast<double>(d.first);     // log-probabilities; here their sum per row
+  if (d.op == "keep_mask") return 3 * static_cast<double>(d.bytes);  // a dropout mask in float32 on the CPU; here bytes
+  return 0;
+}
+}  // namespace
 
 double eager_peak(const DryFlush& flush, bool training) {
   const std::vector<DryNode>& nodes = flush.nodes;
@@ -28,8 +36,9 @@ double eager_peak(const DryFlush& flush, bool training) {
     const DryNode& d = nodes[static_cast<size_t>(i)];
     const bool made = !d.view && root[static_cast<size_t>(i)] == i && !(training && update(i));
     if (made) {
-      held += static_cast<double>(d.bytes);
-      freed[static_cast<size_t>(std::clamp(last[static_cast<size_t>(i)], i, n))] += static_cast<double>(d.bytes);
+      const double bytes = static_cast<double>(d.bytes) + extra_bytes(d);
+      held += bytes;
+      freed[static_cast<size_t>(std::clamp(last[static_cast<size_t>(i)], i, n))] += bytes;
     }
     // Convolutions of channels-first tensors work on reordered copies of operands and result.
     const double copies = d.kind == "conv" ? static_cast<double>(d.read + d.bytes) : 0;

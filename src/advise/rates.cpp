@@ -35,6 +35,7 @@ Rates Rates::from_json(const nlohmann::json& j) {
     const auto& process = j.at("process");
     r.interpreter = process.at("interpreter").get<double>(), r.scratch = process.at("scratch").get<double>();
     r.code_share = process.value("code_share", 1.0), r.process_spread = process.value("spread", 0.1);
+    r.node_bytes = process.value("node_bytes", 0.0);
     for (const auto& row : j.at("efficiencies"))
       r.measured_[{row.at("name").get<std::string>(), row.at("dtype").get<std::string>()}].push_back(
           {row.at("log2_roof_ns").get<double>(), row.at("log2_intensity").get<double>(), row.at("efficiency").get<double>()});

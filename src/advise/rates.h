@@ -32,7 +32,8 @@ class Rates {
   double fp32 = 0, bf16 = 0, bandwidth = 0;     // operations/s, bytes/s
   double per_kernel = 0, per_node = 0;          // seconds: starting a kernel, recording and looking up a node
   double spread = 0.5;                          // what a step's time may differ by, as a share
-  double interpreter = 0, scratch = 0, code_share = 1;  // the process: bytes before a model, of libraries, per byte of plans
+  double interpreter = 0, scratch = 0, code_share = 1, node_bytes = 0;  // the process: bytes
+  // before a model, of libraries, per byte of plans, per node of a step
   double process_spread = 0.15;
 
  private:

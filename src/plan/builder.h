@@ -65,7 +65,11 @@ class PlanBuilder {
   void emit_constant(Node& n);
   // memory.cpp
   void plan_memory();
-  std::vector<int> find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves, const std::vector<char>& donatable);
+  struct Homes {
+    std::vector<int> home;   // value -> the result in whose storage it lies, or -1
+    std::vector<int> donor;  // result -> the donated input that it takes over, or -1
+  };
+  Homes find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves, const std::vector<char>& donatable);
   int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
                 const std::function<bool(int)>& offered);
 

@@ -110,10 +110,10 @@ int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vec
 }
 
 // Storages of results exist from the start, so a temporary that the result takes over may lie there all its life: initial
-// values of parameters and moments need no room beside their first update. Gives that result per value, or -1.
-std::vector<int> PlanBuilder::find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves,
-                                         const std::vector<char>& donatable) {
-  std::vector<int> home(values_.size(), -1);
+// values of parameters and moments need no room beside their first update.
+PlanBuilder::Homes PlanBuilder::find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves,
+                                           const std::vector<char>& donatable) {
+  Homes found{std::vector<int>(values_.size(), -1), std::vector<int>(values_.size(), -1)};
   std::vector<char> taken(values_.size(), 0), made(values_.size(), 0);
   for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
     const BuildStep& s = steps_[i];
@@ -122,14 +122,16 @@ std::vector<int> PlanBuilder::find_homes(const std::vector<int>& last_use, const
       made[o] = 1;
       if (!leaves[o]) continue;
       int r = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int v) { return donatable[v] && s.may_donate; });
-      if (r < 0) {
+      if (r >= 0) {
+        found.donor[o] = r;
+      } else {
         r = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int v) { return made[v] && !leaves[v]; });
-        if (r >= 0) home[r] = o;
+        if (r >= 0) found.home[r] = o;
       }
       if (r >= 0) taken[r] = 1;
     }
   }
-  return home;
+  return found;
 }
 
 void PlanBuilder::plan_memory() {
@@ -151,7 +153,7 @@ void PlanBuilder::plan_memory() {
   for (auto [v, c] : constant_of_) slot[v] = {Slot::Kind::kConst, c, 0};
 
   auto bytes_of = [&](int v) { return aligned(numel(values_[v].type.shape) * dtype_size(values_[v].type.dtype)); };
-  const std::vector<int> home = find_homes(last_use, leaves, donatable);
+  const auto [home, donor_of] = find_homes(last_use, leaves, donatable);
   const auto own_slot = [&](int o) {  // the storage of a result
     if (slot[o].kind == Slot::Kind::kOwn) return slot[o];
     plan.own_bytes.push_back(bytes_of(o)), plan.own_donor.push_back(-1);
@@ -175,9 +177,8 @@ void PlanBuilder::plan_memory() {
     for (size_t k = 0; k < s.out.size(); ++k) {
       const int o = s.out[k];
       // A result that leaves takes over a donated input, a temporary one that dies here.
-      const int donor = take_over(s, i, static_cast<int>(k), last_use, taken, [&](int r) {
-        return leaves[o] ? slot[r].kind == Slot::Kind::kInput && donatable[r] && s.may_donate : slot[r].kind == Slot::Kind::kArena;
-      });
+      const int donor = leaves[o] ? donor_of[o] : take_over(s, i, static_cast<int>(k), last_use, taken,
+                                                            [&](int r) { return slot[r].kind == Slot::Kind::kArena; });
       if (leaves[o]) {
         const Slot own = own_slot(o);
         if (donor >= 0) plan.own_donor[static_cast<size_t>(own.index)] = slot[donor].index, taken[donor] = 1, step.donates = true;

@@ -22,7 +22,7 @@ DryRun::DryRun(int64_t pending_limit)
 DryRun::~DryRun() {
   try {
     Context::current().flush();
-  } catch (const Error&) {  // what failed stays with its tensors
+  } catch (...) {  // what failed stays with its tensors
   }
   for (Borrowed& b : borrowed_) {
     b.tensor->cell()->set(b.value);
@@ -58,7 +58,8 @@ DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>&
     d.read += bytes(v.type());
   }
   for (const auto& o : n.outputs) d.bytes += bytes(o.type);
-  d.kind = kernel_kind(*n.op);
+  d.op = n.op->name, d.kind = kernel_kind(*n.op);
+  if (!n.inputs.empty()) d.first = bytes(n.inputs[0].type());
   // Names for what is there already cost nothing in any system.
   d.view = n.op->view || n.op->name == "custom_grad" || n.op->name == "rewritten";
   return d;

@@ -15,7 +15,8 @@ namespace yuloh {
 struct DryNode {  // as it was recorded: before passes, fusion and planning
   std::vector<int32_t> inputs;  // nodes of the same flush; -1: there before
   size_t bytes = 0, read = 0;   // of its results, of its operands
-  std::string_view kind;        // kernel_kind
+  std::string_view op, kind;    // name, kernel_kind
+  size_t first = 0;             // bytes of operand 0
   bool view = false, leaves = false;
 };
 

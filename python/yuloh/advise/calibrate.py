@@ -266,8 +266,8 @@ paddle.ones([2]).numpy()
 start = high()
 name, precision = sys.argv[1:]
 make, spec = next((m, s) for n, m, s in calibrate.suite(False) if n == name)
-calibrate._train(make, spec, precision, True)
-print(json.dumps([start, high() - paddle.device.max_memory_reserved(), paddle._core.stats()["plan_cache_bytes"]]))
+nodes = calibrate._train(make, spec, precision, True)[2]
+print(json.dumps([start, high() - paddle.device.max_memory_reserved(), paddle._core.stats()["plan_cache_bytes"], nodes]))
 """
 
 
@@ -281,12 +281,19 @@ def _process(tell):
                                   env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
             found.append(json.loads(done.stdout.splitlines()[-1]))
     base = statistics.median(f[0] for f in found)
-    rest = [(f[1] - base, f[2]) for f in found]
-    mx, my = statistics.mean(c for _, c in rest), statistics.mean(r for r, _ in rest)
-    var = sum((c - mx) ** 2 for _, c in rest)
-    slope = max(0.0, sum((c - mx) * (r - my) for r, c in rest) / var) if var else 1.0
-    scratch = max(0.0, my - slope * mx)
-    return {"interpreter": base, "scratch": scratch, "code_share": slope, "spread": 0.1}
+    return {"interpreter": base, "spread": 0.1, **_fit([(f[1] - base, f[2], f[3]) for f in found])}
+
+
+def _fit(rows):
+    """scratch + code_share * plans + node_bytes * nodes, none of them negative, by least squares."""
+    import numpy as np
+    names, table, want = ["scratch", "code_share", "node_bytes"], np.array([[1.0, p, n] for _, p, n in rows]), np.array([r for r, *_ in rows])
+    left = [0, 1, 2]
+    while True:
+        found = np.linalg.lstsq(table[:, left], want, rcond=None)[0]
+        if all(x >= 0 for x in found) or len(left) == 1:
+            return {**dict.fromkeys(names, 0.0), **{names[k]: max(0.0, float(x)) for k, x in zip(left, found)}}
+        del left[int(np.argmin(found))]
 
 
 def calibrate(path: Any = None, quick: bool = False, tell: Callable[[str], None] = lambda line: None) -> Tuple[Path, Dict[str, Any]]:

@@ -94,6 +94,8 @@ class _Run:
             net = model()
             if not isinstance(net, paddle.nn.Layer):
                 raise TypeError(f"facts: the callable must return a Layer, got {type(net).__name__}.")
+        elif precision in ("bfloat16", "float16"):  # changes dtypes: of a copy
+            net = copy.deepcopy(net)
         else:
             for t in [*net.parameters(), *net.buffers()]:
                 _core.dry_borrow(t)
@@ -101,10 +103,6 @@ class _Run:
         self.read = 0.0
         self.optimizer = self._optimizer(optimizer) if training else None
         if precision in ("bfloat16", "float16"):
-            before = [(t, t.dtype) for t in net.parameters()]
-            if any(str(d) != str(before[0][1]) for _, d in before) or isinstance(model, paddle.nn.Layer):
-                self.net = net = copy.deepcopy(net)
-                self.optimizer = self._optimizer(optimizer) if training else None
             if training:
                 paddle.amp.decorate(net, self.optimizer, level="O2", dtype=precision)
             else:
@@ -184,10 +182,12 @@ class _Run:
             wrapped.append(layer)
         modes = [(layer, layer.training) for layer in layers]
         self.net.train() if self.training else self.net.eval()
-        before = _core.set_scope(0)
+        before, grad = _core.set_scope(0), _core.grad_enabled()
+        _core.set_grad_enabled(True)
         try:
             yield
         finally:
+            _core.set_grad_enabled(grad)
             _core.set_scope(before)
             for handle in handles:
                 handle.remove()

@@ -36,9 +36,13 @@ def carry_out(args) -> int:
 
     if args.show:
         text = device_file.text(args.out)
-        if not text:
+        if not text.strip():
             raise ValueError(f"calibrate: no device file at {device_file.default_path()}. Hint: run yuloh calibrate.")
-        print(table(json.loads(text)))
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"calibrate: {args.out or device_file.default_path()} is not JSON ({error}). Hint: run yuloh calibrate.") from None
+        print(table(record))
         return 0
     path, record = calibrate(args.out, args.quick, lambda line: print(f"  {line}", file=sys.stderr))
     print(table(record))
