@@ -263,7 +263,7 @@ def summary(rows, keys=("allocator", "process")):
 HEAD = """# Estimates against measurements
 
 `yuloh.advise.facts` and `yuloh advise` say what a step needs before it runs; this page says how far that is from what
-happens. Every measured row is a fresh process that runs an ordinary loop of 8 steps ({machine}); allocator is
+happens. Every measured row is a fresh process that runs an ordinary loop of a few steps ({machine}); allocator is
 `paddle.device.max_memory_allocated()`, process is VmHWM, seconds are the median of the last steps. Times were measured one
 process at a time under real-time priority on an otherwise busy machine, which the memory figures do not notice.
 Made by `python bench/estimates.py --times --json F`, then `--write docs/estimates.md --json F`.
