@@ -2,6 +2,7 @@
 // Writes Paddle's older format, a ProgramDesc (`.pdmodel`): the operators that pir_rules.cpp makes, renamed by the table of
 // paddle_names.cpp read backwards. What PIR passes as constant tensors (axes, shapes) are attributes here.
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -38,6 +39,7 @@ class DescWriter {
     WireOut block, version, all;
     block.integer(1, 0), block.integer(2, -1);
     for (const WireOut& v : vars_) block.message(3, v);
+    for (auto f = feeds_.rbegin(); f != feeds_.rend(); ++f) block.message(4, *f);  // the last first: Paddle's jit.load turns them round
     for (const WireOut& o : ops_) block.message(4, o);
     version.integer(1, 3003001);
     all.message(1, block), all.message(4, version);
@@ -91,7 +93,8 @@ class DescWriter {
       for (const G::Json& v : list.at("D")) w.real(7, static_cast<float>(number_of(v)));
     });
   }
-  void push(const Op& op) {
+  void push(const Op& op) { ops_.push_back(wire(op)); }
+  static WireOut wire(const Op& op) {
     WireOut w;
     const auto slots = [&](uint32_t field, const auto& list) {
       for (const auto& [slot, names] : list) {
@@ -104,7 +107,7 @@ class DescWriter {
     slots(1, op.inputs), slots(2, op.outputs);
     w.text(3, op.type);
     for (const auto& [name, a] : op.attrs) w.message(4, a);
-    ops_.push_back(std::move(w));
+    return w;
   }
 
   // ---- names ----
@@ -238,7 +241,7 @@ class DescWriter {
     Op op;
     op.type = "feed", op.inputs = {{"X", {"feed"}}}, op.outputs = {{"Out", {n}}};
     integer(op, "col", n_inputs_++);
-    push(op);
+    feeds_.push_back(wire(op));
   }
   void assign_value(const G::Record& r) {
     Constant c{{}, {}, integers_of(*find(r, "shape")), dtype_of(*find(r, "dtype"))};
@@ -300,7 +303,7 @@ class DescWriter {
         if (c->second.empty()) continue;  // only PIR has it
         const auto k = w.kinds.find(c->second);
         if (c->second == "dim" && v.numbers.empty()) {
-          integers(op, "dim", {0}), flag(op, "reduce_all", true);
+          every_axis(op, r, false);
           continue;
         }
         if (is_list(c->second)) integers(op, c->second, v.whole, k != w.kinds.end() && k->second == "LONGS");
@@ -333,13 +336,31 @@ class DescWriter {
     if (op.type == "cast") integer(op, "in_dtype", paddle_dtype_number(g_.type(r.in[0]).dtype));
     if (op.type == "reduce_sum") rename_sum_dtype(op, r);
     if (op.type.rfind("reduce_", 0) == 0)
-      if (const G::Json* axis = find(r, "axis"); axis && integers_of(*axis).empty()) integers(op, "dim", {0}, true), flag(op, "reduce_all", true);
+      if (const G::Json* axis = find(r, "axis"); axis && integers_of(*axis).empty()) every_axis(op, r, true);
+    complete(op);
     outputs(op, w, r);
     push(op);
+  }
+  // Paddle's predictor and jit.load translate a file to PIR, and ask for attributes even where a tensor or a default speaks.
+  static void complete(Op& op) {
+    static const std::set<std::string> broadcast{"equal",        "not_equal",     "less_than",   "less_equal",
+                                                 "greater_than", "greater_equal"};
+    const auto lacks = [&](const char* name) { return !op.attrs.count(name); };
+    if ((op.type.rfind("elementwise_", 0) == 0 || broadcast.count(op.type)) && lacks("axis")) integer(op, "axis", -1);
+    if (op.type == "reshape2" && lacks("shape")) integers(op, "shape", {});
+    if (op.type.find("conv2d_transpose") != std::string::npos && lacks("output_size")) integers(op, "output_size", {});
+    if (op.type == "split" && lacks("num")) integer(op, "num", 0);
+    if (op.type == "hard_swish" && lacks("offset")) real(op, "threshold", 6), real(op, "scale", 6), real(op, "offset", 3);
+    if (op.type.rfind("reduce_", 0) == 0 && lacks("reduce_all")) flag(op, "reduce_all", false);
   }
   static bool is_list(const std::string& attr) {
     static const std::set<std::string> one{"axis", "k", "depth", "pad_value", "value"};
     return !one.count(attr);
+  }
+  void every_axis(Op& op, const G::Record& r, bool wide) {  // named one by one: jit.load does not look at reduce_all
+    std::vector<int64_t> all(g_.type(r.in[0]).dims.size());
+    std::iota(all.begin(), all.end(), 0);
+    integers(op, "dim", all, wide), flag(op, "reduce_all", true);
   }
   void rename_sum_dtype(Op& op, const G::Record& r) {
     op.attrs.erase("dtype");
@@ -377,7 +398,7 @@ class DescWriter {
 
   const PirGraph& g_;
   const TracedProgram& program_;
-  std::vector<WireOut> vars_, ops_;
+  std::vector<WireOut> vars_, ops_, feeds_;
   std::map<Id, std::string> names_;
   std::map<Id, std::vector<Id>> members_;
   std::map<Id, Constant> constants_;

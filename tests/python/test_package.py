@@ -225,3 +225,10 @@ def test_bad_usage_is_one_sentence(tmp_path, capsys, arguments, text):
     err = capsys.readouterr().err
     assert text in err and err.count("\n") == 1
     assert not (tmp_path / "o.yuloh").exists()
+
+
+def test_batch_names_the_first_open_sizes():
+    ports = [("x", paddle.float32, [-1, 3, -1], ["s0", "", "s1"]), ("y", paddle.int64, [-1], [])]
+    assert [a.shape for a in draw_inputs(ports, {"batch": 5, "s1": 7})] == [(5, 3, 7), (5,)]
+    with pytest.raises(ValueError, match=r"there is no size 'z'; expected one of \['s0', 's1', 'y.0'\]"):
+        draw_inputs(ports, {"z": 1})

@@ -117,3 +117,18 @@ def test_what_paddle_computes_otherwise_is_refused(tmp_path):
         program = program_of(function_of(function, name), [InputSpec([2, 3, 8], "float32")])
         with pytest.raises(NotImplementedError, match=text):
             _core.write_model(program, str(tmp_path / "m.json"))
+
+
+def test_a_program_desc_suits_paddles_translator(tmp_path):
+    """What Paddle 3.3.1's predictor and jit.load ask for when they turn a .pdmodel into PIR."""
+    def net(first, second):
+        return paddle.reshape(first + second, [paddle.shape(first)[0], -1]).sum()
+
+    spec = [InputSpec([None, 2, 3], "float32", n) for n in ("first", "second")]
+    session = written(net, spec, tmp_path / "m.pdmodel")
+    x = np.ones([4, 2, 3], "float32")
+    assert session.run([x, 2 * x])[0].numpy() == 72
+    raw = (tmp_path / "m.pdmodel").read_bytes()
+    feeds = [raw.index(b"\n\x03Out\x12" + bytes([len(n)]) + n) for n in (b"second", b"first")]
+    assert feeds == sorted(feeds)  # the last first, as Paddle writes them
+    assert b"\n\x04axis\x10" in raw and b"\n\x05shape\x10" in raw and b"\n\x0areduce_all\x10" in raw

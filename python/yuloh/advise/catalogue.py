@@ -252,6 +252,8 @@ def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float],
     CSV with the columns device, price_hour and perhaps currency; or TOML with currency = "CNY" and a table [prices].
     Raises ValueError for an unknown device, a price that is no number of 0 or more, a device twice, or an empty list.
     """
+    if not os.path.isfile(path):
+        raise ValueError(f"advise: there is no price list {path!r}. Hint: copy python/yuloh/advise/prices.example.csv.")
     rows, currency = (_toml_prices if path.lower().endswith(".toml") else _csv_prices)(path)
     extra = {d["id"]: d["id"] for d in more}
     prices: Dict[str, float] = {}

@@ -247,8 +247,9 @@ def _from_python(file: str, name: str, specs):
     from ..cli.run import install
 
     install()
-    folder = os.path.dirname(os.path.abspath(file))
+    folder, argv = os.path.dirname(os.path.abspath(file)), sys.argv
     sys.path.insert(0, folder)
+    sys.argv = [file]  # its own argparse must not read the options of yuloh
     try:
         loader = importlib.util.spec_from_file_location("advised_model", file)
         module = importlib.util.module_from_spec(loader)
@@ -260,6 +261,7 @@ def _from_python(file: str, name: str, specs):
             f"advise: {file} cannot be imported: {type(error).__name__}: {said[0][:300]}"
         ) from None
     finally:
+        sys.argv = argv
         sys.path.remove(folder)
     return _with_specs(_pick(vars(module), "advised_model", file, name), vars(module), file, specs)
 

@@ -40,7 +40,11 @@ def carry_out(args) -> int:
         if getattr(args, name) < 1:
             raise ValueError(f"profile: --{name} must be positive, got {getattr(args, name)}; expected 1 or more.")
     folder = Path(args.out or time.strftime("yuloh-profile-%Y%m%d-%H%M%S"))
-    folder.mkdir(parents=True, exist_ok=True)  # before the script has run for hours
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # before the script has run for hours
+    except OSError as error:
+        print(f"yuloh profile: the folder {str(folder)!r} cannot be made ({error.strerror}). Hint: --out DIR.", file=sys.stderr)
+        return 2
     before = _busy()
     RECORDER.start()
     leaving, status = None, 1

@@ -56,6 +56,7 @@ def layer_named(text):
 
 
 def _found(module, name):
+    argv, sys.argv = sys.argv, [module]  # a script's own argparse must not read the options of yuloh
     try:
         if module.endswith(".py"):
             spec = importlib.util.spec_from_file_location(os.path.basename(module)[:-3], module)
@@ -73,6 +74,11 @@ def _found(module, name):
     except (ImportError, AttributeError, FileNotFoundError) as error:
         raise _Said(
             f"there is no {name!r} in {module!r} ({error}). Hint: package.module:Name or file.py:Name.") from None
+    except SystemExit as left:
+        raise _Said(f"{module!r} ends while it is imported (SystemExit: {left.code}). Hint: keep the model in a file that can be "
+                    "imported.") from None
+    finally:
+        sys.argv = argv
 
 
 def _place(path):

@@ -46,6 +46,9 @@ class Conversion:
         """Whether every tensor of the Layer and of the file has found its place."""
         return not self.unused and not self.missing
 
+    def __str__(self):
+        return self.table()
+
     def table(self, full=True):
         """As text, one line a tensor."""
         lines = []

@@ -256,6 +256,9 @@ def _model_files(config):
         raise RuntimeError(f"create_predictor: there is no file {program!r}.")
     if params and not os.path.exists(params):
         raise RuntimeError(f"create_predictor: there is no file {params!r}.")
+    if program.endswith((".pdiparams", ".pdparams")):
+        raise ValueError(f"create_predictor: {program!r} holds weights, not a model. Hint: Config(prog_file, params_file), the "
+                         ".json or .pdmodel first.")
     return program, params
 
 

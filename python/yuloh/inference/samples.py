@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import _core
 
-__all__ = ["draw_inputs", "read_inputs", "read_samples"]
+__all__ = ["draw_inputs", "open_arrays", "read_inputs", "read_samples"]
 
 _BATCH, _SIZE = 2, 32  # of open sizes that nobody fixed
 
@@ -12,9 +12,15 @@ _BATCH, _SIZE = 2, 32  # of open sizes that nobody fixed
 def draw_inputs(ports, sizes=None, seed=0):
     """Arrays for ``[(name, dtype, dims, dim names)]``: normal numbers, small integers, booleans.
 
-    ``sizes``: {name of a size, or "input.axis": extent}; other open sizes are 2 in front and 32 elsewhere.
+    ``sizes``: {name of a size, "input.axis", or "batch" for the first axes: extent}; other open sizes are 2 in front and 32 elsewhere.
     """
     sizes, used, arrays = dict(sizes or {}), set(), []
+    known = {label for p in ports for label in (p[3] if len(p) > 3 else ())}
+    if "batch" in sizes and "batch" not in known:  # a name for the open sizes in front, as in inspect and convert
+        front = [f"{p[0]}.0" for p in ports if len(p[2]) and p[2][0] < 0]
+        if front:
+            batch = sizes.pop("batch")
+            sizes = {**{n: batch for n in front}, **sizes}
     rng = np.random.default_rng(seed)
     for name, dtype, dims, *more in ports:
         labels = list(more[0]) if more else []
@@ -37,9 +43,15 @@ def draw_inputs(ports, sizes=None, seed=0):
                              "none.") from None
     unknown = set(sizes) - used
     if unknown:
-        open_sizes = [f"{p[0]}.{axis}" for p in ports for axis, n in enumerate(p[2]) if n < 0]
+        open_sizes = list(dict.fromkeys(
+            _label(p, axis) or f"{p[0]}.{axis}" for p in ports for axis, n in enumerate(p[2]) if n < 0))
         raise ValueError(f"there is no size {sorted(unknown)[0]!r}; expected one of {open_sizes or 'none: all are fixed'}.")
     return arrays
+
+
+def _label(port, axis):
+    labels = port[3] if len(port) > 3 else ()
+    return labels[axis] if axis < len(labels) and labels[axis] != "?" else ""
 
 
 def _drawn(rng, dtype, shape):
@@ -56,13 +68,13 @@ def _drawn(rng, dtype, shape):
 
 def read_inputs(path, ports):
     """Arrays of an .npz file in the order of the ports: by input name, else by position (x0, arr_0, ...)."""
-    with _opened(path) as file:
+    with open_arrays(path) as file:
         return _in_order(dict(file), path, ports)
 
 
 def read_samples(path, ports):
     """[arrays] of an .npz file that may hold several samples: `name`, or `name.0`, `name.1`, ... each."""
-    with _opened(path) as file:
+    with open_arrays(path) as file:
         arrays = dict(file)
     numbered = {}
     for key, array in arrays.items():
@@ -74,12 +86,13 @@ def read_samples(path, ports):
     return [_in_order(numbered[k], path, ports) for k in sorted(numbered)]
 
 
-def _opened(path):
+def open_arrays(path):
+    """The .npz file; ValueError says what it is instead."""
     try:
         file = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         if isinstance(error, FileNotFoundError):
-            raise
+            raise FileNotFoundError(f"there is no file {str(path)!r}.") from None
         raise ValueError(f"{path} is no .npz file of arrays ({error}).") from None
     if not hasattr(file, "files"):
         raise ValueError(f"{path} holds one array; expected an .npz file with an array for each input.")

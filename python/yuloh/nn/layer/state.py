@@ -85,6 +85,9 @@ class LayerState:
                 continue
             pairs.append((target, value))
         unexpected = [key for key in state_dict if key not in used and key != "StructuredToParameterName@@"]
+        if missing and any(str(key).endswith("running_mean") for key in unexpected):
+            warnings.warn("set_state_dict: the names are PyTorch's. Hint: yuloh.convert.weights(file, layer).state has them "
+                          "under this Layer's names, or `yuloh convert FILE OUT --model NAME`.", stacklevel=2)
         for target, value in pairs:
             _assign(target, value)
         return missing, unexpected
