@@ -253,7 +253,8 @@ def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float],
     Raises ValueError for an unknown device, a price that is no number of 0 or more, a device twice, or an empty list.
     """
     if not os.path.isfile(path):
-        raise ValueError(f"advise: there is no price list {path!r}. Hint: copy python/yuloh/advise/prices.example.csv.")
+        example = os.path.join(os.path.dirname(__file__), "prices.example.csv")
+        raise ValueError(f"advise: there is no price list {path!r}. Hint: {example} shows the form.")
     rows, currency = (_toml_prices if path.lower().endswith(".toml") else _csv_prices)(path)
     extra = {d["id"]: d["id"] for d in more}
     prices: Dict[str, float] = {}
