@@ -163,16 +163,20 @@ DryMemory::DryMemory() {
 DryMemory::~DryMemory() { t_dry = nullptr; }
 bool in_dry_memory() { return t_dry != nullptr; }
 
+namespace {
+thread_local MemoryBudget* g_budget = nullptr;
+}  // namespace
+
 Storage::~Storage() {
+  if (g_budget) g_budget->give_back(this);
   if (free) free();
   else if (data) (dry ? *dry : process_allocator()).put(data, bytes);
 }
 
 namespace {
-thread_local MemoryBudget* g_budget = nullptr;
 Ref<Storage> allocate(size_t bytes, bool scratch) {
-  if (g_budget) g_budget->take(bytes);
   auto s = make_ref<Storage>();
+  if (g_budget) g_budget->take(s.get(), bytes);
   s->dry = t_dry;
   s->data = allocator().get(bytes, &s->bytes, scratch);
   return s;
@@ -183,11 +187,18 @@ MemoryBudget::MemoryBudget(size_t bytes, std::string what)
   g_budget = this;
 }
 MemoryBudget::~MemoryBudget() { g_budget = outer_; }
-void MemoryBudget::take(size_t bytes) {
+void MemoryBudget::take(const Storage* s, size_t bytes) {
   if (bytes > left_)
     fail(ErrorKind::kMemory, what_, ": memory limit, got a request of ", bytes, " bytes with ", bytes_ - left_, " of ", bytes_,
          " in use. Hint: use a smaller batch or raise the limit.");
+  taken_[s] = bytes;
   left_ -= bytes;
+}
+void MemoryBudget::give_back(const Storage* s) {
+  const auto it = taken_.find(s);
+  if (it == taken_.end()) return;  // older than the budget
+  left_ += it->second;
+  taken_.erase(it);
 }
 Ref<Storage> allocate_storage(size_t bytes) { return allocate(bytes, false); }
 Ref<Storage> allocate_scratch(size_t bytes) { return allocate(bytes, true); }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "base/ref.h"
 #include "base/shape.h"
@@ -44,17 +45,20 @@ using MemoryHook = void (*)(const void* block, size_t bytes, bool taken);
 void set_memory_hook(MemoryHook hook);
 void reset_max_memory();
 void release_cached_memory();  // returns the free lists to the system
-// While it lives, what this thread takes may add up to `bytes`: more throws kMemory before the system is asked.
+// While it lives, what this thread has taken since and not given back may add up to `bytes`: more throws kMemory before
+// the system is asked.
 class MemoryBudget {
  public:
   MemoryBudget(size_t bytes, std::string what);
   ~MemoryBudget();
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
-  void take(size_t bytes);
+  void take(const Storage* s, size_t bytes);
+  void give_back(const Storage* s);  // at its end
 
  private:
   size_t left_, bytes_;
+  std::unordered_map<const Storage*, size_t> taken_;
   std::string what_;
   MemoryBudget* outer_;
 };
