@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/tensor.h"
 
-#include <unistd.h>
-
+#include "base/cgroup.h"
 #include "plan/profile.h"
 #include "run/dry_run.h"
 #include "run/recording.h"
@@ -317,7 +316,7 @@ bool Context::has_pending() {
   return head_ != nullptr;
 }
 bool Context::over_limit() const {
-  static const int64_t machine = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  static const auto machine = static_cast<int64_t>(machine_memory().total);
   const DryRun* dry = DryRun::current();
   const int64_t limit = dry ? dry->pending_limit() : flags().pending_bytes_limit;
   return !uncut && pending_bytes_ > (limit > 0 ? limit : machine);

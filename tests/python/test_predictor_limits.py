@@ -137,6 +137,31 @@ def test_the_limit_holds_before_weights_are_packed(tmp_path):
     assert facts["steps"] > 0
 
 
+def test_folded_weights_are_charged_while_they_are_there(tmp_path):
+    """Each is computed, packed and let go before the next: the limit is for what is there at one time."""
+    layers = []
+    for _ in range(8):
+        layers += [nn.Conv2D(256, 256, 3, padding=1, bias_attr=False), nn.BatchNorm2D(256)]
+    settings = save(nn.Sequential(*layers), tmp_path / "folded", [None, 256, None, None])
+    weights, x = 8 * 256 * 256 * 9 * 4, array([1, 256, 8, 8])
+    want = inference.create_predictor(settings).run([x])[0].numpy()
+    for times, enough in ((1.4, True), (1.1, False)):
+        limit = int(times * weights)
+        settings.set_memory_limit(limit)
+        predictor = inference.create_predictor(settings)
+        gc.collect()
+        _core.release_cached_memory()
+        _core.reset_max_memory()
+        before = _core.memory_stats()["allocated"]
+        if enough:
+            np.testing.assert_array_equal(predictor.run([x])[0].numpy(), want)
+        else:
+            with pytest.raises(MemoryError, match="memory limit"):
+                predictor.run([x])
+        assert _core.memory_stats()["max_allocated"] - before < limit + (1 << 20)
+        del predictor
+
+
 def test_a_limit_counts_what_all_shapes_keep(config, tmp_path):
     limited = save(convolutions(), tmp_path / "net", [None, 3, None, None])
     limited.set_memory_limit(2 << 20)
@@ -160,12 +185,19 @@ config = inference.Config(sys.argv[1], sys.argv[2])
 config.set_memory_fraction(0.5)
 print(_core.get_num_threads(), _core.machine_memory()[0], config._memory_limit)
 print(_core.thread_reason())
+x = paddle.ones([1 << 20])
+x.numpy()
+flushes = _core.stats()["flushes"]
+for _ in range(40):
+    x = x + 1.0
+print(_core.stats()["flushes"] - flushes)
 """
 
 
 @pytest.mark.parametrize("v2", [True, False])
 def test_limits_of_a_container_are_seen(config, tmp_path, v2):
-    """A made-up machine: quotas at different levels, the smallest counts; a fraction is one of the container's memory."""
+    """A made-up machine: quotas at different levels, the smallest counts; a fraction is one of the container's memory,
+    and more than that is not left pending."""
     files = {"proc/self/cgroup": "0::/pods/mine\n" if v2 else "3:cpu,cpuacct:/pods/mine\n2:memory:/pods/mine\n",
              "proc/meminfo": "MemTotal: 999999999 kB\nMemAvailable: 99999999 kB\n"}
     if v2:
@@ -180,7 +212,8 @@ def test_limits_of_a_container_are_seen(config, tmp_path, v2):
         (tmp_path / name).write_text(text)
     run = subprocess.run([sys.executable, "-c", SANDBOX, config.prog_file(), config.params_file()], capture_output=True,
                          text=True, timeout=120, env={**os.environ, "YULOH_SYSROOT": str(tmp_path)}, check=True)
-    first, reason = run.stdout.splitlines()[:2]
+    first, reason, flushes = run.stdout.splitlines()
+    assert int(flushes) == 2
     assert first.split() == ["1", str(64 << 20), str(32 << 20)]
     assert f"cgroup {'v2' if v2 else 'v1'} quota is 0.5 CPUs" in reason
 
