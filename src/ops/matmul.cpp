@@ -199,12 +199,18 @@ void host_bias(const HostCall& h) {
   }
 }
 
+int64_t column_axis(const Call& c) {  // the last axis of the result: axis 1 of matrices only
+  return c.type(0).shape.size() != 2 || c.type(1).shape.size() != 2 ? -1 : c.flag("transpose_y") ? 0 : 1;
+}
+
 const Register rows{
     {.schema = "matmul_bias(Tensor x, Tensor y, Tensor bias, bool transpose_x=False, bool transpose_y=False) -> Tensor",
      .doc = "matmul(x, y) + bias for one floating point number a column; what plans make of the two (passes/bias.cpp).",
      .infer = infer_bias,
      .host = host_bias,
-     .no_grad = true},
+     .no_grad = true,
+     .contraction = true,
+     .channel_axis = column_axis},
     {.schema = "matmul(Tensor x, Tensor y, bool transpose_x=False, bool transpose_y=False) -> Tensor",
      .python = "paddle.matmul paddle.Tensor.matmul paddle.linalg.matmul",
      .doc = "Matrix product of the last two axes; leading axes broadcast, 1-D operands are vectors.",
@@ -213,9 +219,7 @@ const Register rows{
      .vjp = vjp,
      .needs = "x y",
      .contraction = true,
-     .channel_axis = [](const Call& c) -> int64_t {  // the last axis of the result: axis 1 of matrices only
-       return c.type(0).shape.size() != 2 || c.type(1).shape.size() != 2 ? -1 : c.flag("transpose_y") ? 0 : 1;
-     }},
+     .channel_axis = column_axis},
 };
 
 }  // namespace
