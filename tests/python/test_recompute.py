@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """recompute: gradients bit for bit those without it, one forward pass as the user sees it, less memory at the peak."""
+from collections import OrderedDict, defaultdict, namedtuple
+
 import numpy as np
 import pytest
 
@@ -181,6 +183,21 @@ def test_recompute_sequential():
 
 def test_reachable_as_in_paddle_scripts():
     assert paddle.fleet.utils.recompute is recompute is paddle.distributed.fleet.recompute
+
+
+def test_results_keep_their_containers():
+    Pair = namedtuple("Pair", "a b")
+
+    def forward(x):
+        found = defaultdict(list, {"y": [x * x], "pair": Pair(x + 1, "text")})
+        return found, OrderedDict(b=x - 1, a=x + 2)
+
+    x = paddle.to_tensor([3.0], stop_gradient=False)
+    found, ordered = recompute(forward, x)
+    assert type(found) is defaultdict and found["none"] == [] and type(found["pair"]) is Pair and found["pair"].b == "text"
+    assert type(ordered) is OrderedDict and list(ordered) == ["b", "a"]
+    (found["y"][0] + found["pair"].a + ordered["a"]).backward()
+    assert x.grad.item() == 8
 
 
 def test_errors():

@@ -4,6 +4,8 @@
 The core takes the part of the graph that the function recorded, keeps what goes into it, and records it once more
 when gradients are built (src/grad/recompute.cpp): same nodes, same random numbers, same bits.
 """
+import copy
+
 from ... import _core
 
 __all__ = ["recompute", "recompute_sequential"]
@@ -78,7 +80,10 @@ def _replaced(value, made):
     if isinstance(value, _core.Tensor):
         return next(made)
     if isinstance(value, dict):
-        return type(value)((k, _replaced(v, made)) for k, v in value.items())
+        new = copy.copy(value)  # keeps what else belongs to its type, as the factory of a defaultdict
+        for key, item in value.items():
+            new[key] = _replaced(item, made)
+        return new
     if isinstance(value, (list, tuple)):
         items = [_replaced(v, made) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
