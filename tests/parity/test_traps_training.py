@@ -108,11 +108,9 @@ def loader(dataset, **kw):
 
 
 def test_b44_killed_worker_is_named():
-    start = time.time()
-    with pytest.raises(RuntimeError) as e:
+    with pytest.raises(RuntimeError) as e:  # and not a loop that waits for it (conftest.py: the alarm)
         for _ in loader(trap_workers.KilledAt20(), num_workers=2):
             pass
-    assert time.time() - start < 15
     text = str(e.value)
     assert "worker" in text.lower() and ("9" in text or "SIGKILL" in text) and "20" in text, text
 

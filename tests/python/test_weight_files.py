@@ -6,7 +6,6 @@ import os
 import pathlib
 import pickle
 import struct
-import time
 import zipfile
 
 import numpy as np
@@ -111,10 +110,11 @@ def test_damaged_safetensors_are_refused(name, tmp_path):
     data, text = BAD[name]
     path = tmp_path / "x.safetensors"
     path.write_bytes(data)
-    start = time.monotonic()
+    before = paddle._core.memory_stats()["allocated"]
+    paddle._core.reset_max_memory()
     with pytest.raises(ValueError, match=text):
         paddle.load(str(path))
-    assert time.monotonic() - start < 5
+    assert paddle._core.memory_stats()["max_allocated"] - before < 1 << 20
     with pytest.raises((ValueError, NotImplementedError), match="F4"):
         path.write_bytes(packed({"a": {**ONE, "dtype": "F4"}}, bytes(8)))
         paddle.load(str(path))
@@ -261,13 +261,14 @@ def test_hostile_pickles_are_refused(name, kind, tmp_path):
         archive(path, HOSTILE[name])
     else:
         pathlib.Path(path).write_bytes(HOSTILE[name])
-    before, start = paddle._core.memory_stats()["max_allocated"], time.monotonic()
+    before = paddle._core.memory_stats()["allocated"]
+    paddle._core.reset_max_memory()
     if name == "memo":  # harmless here: the memo is a dict
         assert paddle.load(path) is None
     else:
         with pytest.raises(ValueError):
             paddle.load(path)
-    assert time.monotonic() - start < 5 and paddle._core.memory_stats()["max_allocated"] - before < 1 << 20
+    assert paddle._core.memory_stats()["max_allocated"] - before < 1 << 20
 
 
 def test_a_small_file_that_names_one_list_very_often_is_read_quickly(tmp_path):
