@@ -61,9 +61,8 @@ YULOH_API const char* yuloh_error(void);
 YULOH_API size_t yuloh_dtype_size(int32_t dtype); /* bytes; 0: no such dtype */
 
 /* Settings as text: "precision" = "float32" | "bfloat16"; "keep_precision" = op names with commas between them;
- * "min_segment" =
- * ops that hang together and must be so many to run in bfloat16; "memory_limit", "plan_cache_bytes" = bytes; "threads" = of the process's executor team; "fold_weights", "fusion",
- * "library", "rules", "warm_up" = "0" | "1". */
+ * "min_segment" = ops that hang together and must be so many to run in bfloat16; "memory_limit", "plan_cache_bytes" =
+ * bytes; "threads" = of the process's executor team; "fold_weights", "fusion", "library", "rules", "warm_up" = "0" | "1". */
 YULOH_API yuloh_status yuloh_config_create(yuloh_config** config);
 YULOH_API yuloh_status yuloh_config_set(yuloh_config* config, const char* key, const char* value);
 YULOH_API void yuloh_config_destroy(yuloh_config* config);

@@ -78,7 +78,7 @@ double explained(const std::vector<double>& error, const std::vector<double>& ex
   return std::min(1.0, fit / ee);
 }
 
-Measure measure_integers(const Value& got, const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& c) {
+Measure measure_integers(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& c) {
   Measure m;
   m.n = static_cast<int64_t>(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -89,7 +89,6 @@ Measure measure_integers(const Value& got, const std::vector<double>& a, const s
     ++m.differing;
     if (d > m.max_error) m.max_error = d, m.at = static_cast<int64_t>(i), m.got = a[i], m.expected = b[i];
   }
-  (void)got;
   return m;
 }
 }  // namespace
@@ -120,7 +119,7 @@ Measure measure(const Value& got, const Value& expected, const Value& nudged, do
   if (!(got.shape() == expected.shape()) || !(got.shape() == nudged.shape()))
     value_error("diff: shapes differ, got ", got.shape(), "; expected ", expected.shape(), " and ", nudged.shape(), ".");
   const std::vector<double> a = numbers(got), b = numbers(expected), c = numbers(nudged);
-  if (is_integral(got.dtype()) || is_integral(expected.dtype())) return measure_integers(got, a, b, c);
+  if (is_integral(got.dtype()) || is_integral(expected.dtype())) return measure_integers(a, b, c);
   const std::vector<double> units = rounding_units(b, c, unit, type);
   Measure m;
   m.n = static_cast<int64_t>(a.size());

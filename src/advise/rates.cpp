@@ -47,12 +47,12 @@ Rates Rates::from_json(const nlohmann::json& j) {
           value_error("device file: the efficiency of ", key.first, " is not a positive number, got ", p.efficiency, ".");
     return r;
   } catch (const nlohmann::json::exception& e) {
-    value_error("device file: not what yuloh calibrate writes (", e.what(), ").");
+    value_error("device file: not what yuloh calibrate writes (", e.what(), "). Hint: run yuloh calibrate.");
   }
 }
 
 std::string Rates::name_of(std::string_view kind, std::string_view what, bool optimizer) {
-  if (optimizer) return "optimizer";
+  if (optimizer || kind == "optimizer") return "optimizer";
   if (kind == "elementwise" || kind == "reduction") return std::string(kind);
   return cat(kind, "/", what.substr(0, what.find(':')));
 }

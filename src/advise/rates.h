@@ -15,7 +15,7 @@
 
 namespace yuloh::advise {
 
-constexpr int kDeviceFileVersion = 1;
+constexpr int kDeviceFileVersion = 2;  // 2: efficiencies by intensity too
 
 class Rates {
  public:

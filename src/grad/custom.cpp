@@ -16,12 +16,14 @@ const Register rows{
        return t;
      },
      .expand = [](const Call& c) -> Values { return Values(c.in, c.in + c.integer("n")); },
-     .vjp = [](const Call&, const Values&) -> Values { return {}; }},
+     .vjp = [](const Call&, const Values&) -> Values { return {}; },
+     .forwards = true},
     {.schema = "rewritten(Tensor x, Tensor old) -> Tensor",
      .doc = "x, where a write that is not recorded for gradients (no_grad, detach) replaced old: gradients pass to old.",
      .infer = [](const Call& c) -> Types { return {c.type(0)}; },
      .expand = [](const Call& c) -> Values { return {c["x"]}; },
-     .vjp = [](const Call&, const Values& g) -> Values { return {Value(), g[0]}; }},
+     .vjp = [](const Call&, const Values& g) -> Values { return {Value(), g[0]}; },
+     .forwards = true},
 };
 }  // namespace
 }  // namespace yuloh

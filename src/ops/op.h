@@ -100,6 +100,8 @@ struct OpDef {
   // the weight; -1: none does. Null: never.
   int64_t (*channel_axis)(const Call&) = nullptr;
   const char* statistics = "";                 // inputs that training updates without a gradient: "mean variance"
+  bool forwards = false;                       // its results are inputs of it: costs nothing in any system
+  const char* fills = "";                      // a row of the same arguments that works out one extent given as -1
   // ---- filled by the table ----
   std::string name;
   std::vector<ArgSpec> args;
@@ -166,7 +168,7 @@ const OpDef* scalar_gradient(const OpDef& op, int input);
 const std::string* intern(std::string_view s);  // interned strings: static `str` words are pointers to them
 uint32_t needs_inputs(const Node& n);   // bit mask of inputs whose values its vjp reads
 uint32_t needs_outputs(const Node& n);
-std::string_view kernel_kind(const OpDef& op);  // conv, gemm, attention, recurrent, pool, elementwise, reduction, other
+std::string_view kernel_kind(const OpDef& op);  // conv, gemm, attention, recurrent, pool, elementwise, reduction, optimizer, other
 
 int words_of(const ArgSpec& a, const int64_t* words);  // how many words of `Attrs` an argument takes, given its first
 

@@ -341,7 +341,8 @@ void PlanBuilder::emit_group(Unit& u) {
   for (const Value& v : u.group.outputs) s.out.push_back(id(v)), values_[id(v)].written = true;
   for (Node* n : u.group.nodes) {
     s.what += (s.what.empty() ? "" : "+") + n->op->name;
-    if (n->op->reduce != ReduceKind::kNone) s.kind = "reduction";
+    if (*n->op->kind) s.kind = n->op->kind;
+    else if (n->op->reduce != ReduceKind::kNone && s.kind == "elementwise") s.kind = "reduction";
   }
   s.may_donate = u.may_donate && options_.donate;
   steps_.push_back(std::move(s));

@@ -52,7 +52,7 @@ struct Step {
   std::string what;             // "conv + ..." names of the ops it carries
   std::string refused;          // explain: the candidates before the chosen one, and why not
   DType dtype = DType::kFloat32;  // of its first operand
-  std::string_view kind;          // kernel_kind of its op; a tile group is a reduction or elementwise
+  std::string_view kind;          // kernel_kind of its op; a tile group is what one of its ops says, a reduction or elementwise
   bool checks = false, donates = false;
 };
 

@@ -43,7 +43,10 @@ void bind_dry_run(nb::module_& m) {
   m.def("dry_borrow", [](nb::handle t) { call([&] { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); }); });
   m.def("dry_flushes", [] { return t_run ? t_run->flushes.size() : 0; });
   m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
-  m.def("dry_end", [] { t_run.reset(); });
+  m.def("dry_end", [] {
+    const std::unique_ptr<DryRun> run = std::move(t_run);  // ends whatever happens
+    if (run) call([&] { run->finish(); });
+  });
   m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
   // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from `steady_from`.
   m.def("dry_facts", [](const std::string& facts, size_t steady_from, const std::string& device) {
@@ -69,14 +72,13 @@ void bind_dry_run(nb::module_& m) {
     });
     return l;
   }, nb::arg("steady_from"), nb::arg("device"));
-  // What start_profile recorded, per kernel run: (name, dtype, seconds, FLOP, bytes moved). Updates are told by their names.
+  // What start_profile recorded, per kernel run: (name, dtype, seconds, FLOP, bytes moved).
   m.def("profile_costs", [] {
     const profile::Data data = profile::snapshot();
     nb::list l;
     for (const profile::KernelEvent& k : data.kernels) {
       const profile::StepRecord& s = data.plans[k.plan].steps[k.step];
-      const bool update = s.what.find("adam_step") != s.what.npos;
-      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(dtype_name(s.dtype)),
+      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, false), std::string(dtype_name(s.dtype)),
                               static_cast<double>(k.end - k.begin) * 1e-9, s.flops, s.bytes));
     }
     return l;

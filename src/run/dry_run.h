@@ -35,11 +35,13 @@ class DryRun {
  public:
   // Runs what is pending first. `pending_limit`: bytes pending before a plan is cut (Context::over_limit), 0: none.
   explicit DryRun(int64_t pending_limit);
-  ~DryRun();  // "runs" what is pending, gives borrowed tensors their values back
+  ~DryRun();  // gives borrowed tensors their values back
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
   static DryRun* current();
 
+  // "Runs" what is pending, at the end; an interrupt comes through. Without it the destructor does, and swallows that.
+  void finish();
   // A tensor from outside takes part: it gets dry storage for its value and no gradient, both until the end.
   void borrow(const Ref<Tensor>& t);
   int64_t pending_limit() const { return limit_; }
@@ -57,6 +59,7 @@ class DryRun {
     Value value;
   };
   int64_t limit_;
+  bool finished_ = false;
   size_t most_ = 0;
   RngState rng_;
   std::optional<DryMemory> memory_;

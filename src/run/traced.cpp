@@ -329,11 +329,11 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
           if (r.node == i) n.where = p->nodes[k].where;
     const std::vector<char> kinds = word_kinds(n);
     // What a convolution or pool makes of open sizes may be no polynomial; a reshape can leave one such size to be filled in.
-    bool left_out = n.kind != TracedNode::Kind::kOp || (n.op->name != "reshape" && n.op->name != "view_as_shape") ||
+    bool left_out = n.kind != TracedNode::Kind::kOp || !*n.op->fills ||
                     std::any_of(n.attrs.begin() + 1, n.attrs.end(), [](int64_t w) { return w < 1; });
     const auto leave_out = [&](uint32_t w) {
       if (left_out) differs(n, "a number");
-      left_out = true, n.op = &get_op("reshape"), n.attrs[w] = -1;
+      left_out = true, n.op = &get_op(n.op->fills), n.attrs[w] = -1;
     };
     for (uint32_t w = 0; w < n.attrs.size(); ++w) {
       if (std::all_of(all.begin(), all.end(), [&](const Trace* t) { return t->nodes[i].attrs[w] == n.attrs[w]; })) continue;

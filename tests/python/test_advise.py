@@ -402,7 +402,7 @@ def test_device_file_of_calibrate(tmp_path):
         for e in (0.5, 0.6, 0.8)
     ]
     record = {
-        "version": 1,
+        "version": 2,
         "host": "box",
         "name": "CPU x 2 threads",
         "date": "2026-11-30",

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dry runs: the allocator's figures are those of the real run to the byte, nothing else in the process changes."""
+import _thread
 import json
+import operator
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -174,7 +177,7 @@ def test_models_and_inputs_that_make_no_sense(model, inputs, error):
 
 
 def device_file(**changes):
-    record = {"version": 1, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "per_node": 0.0,
+    record = {"version": 2, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "per_node": 0.0,
               "per_kernel": 1e-6, "spread": 0.2, "process": {"interpreter": 5e7, "scratch": 1e6, "code_share": 1.0, "spread": 0.1},
               "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "efficiency": 0.5} for at in (5, 15)]}
     record.update(changes)
@@ -194,11 +197,43 @@ def test_seconds_follow_the_device_file(tmp_path):
     assert seconds(efficiencies=slow)["conv"] == pytest.approx(2 * seconds()["conv"])
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}',
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2}',
                                   json.dumps(device_file(peaks={"fp32": -1, "copy": 1}))])
 def test_device_files_that_are_none(tmp_path, text):
     path = tmp_path / "device.json"
     path.write_text(text)
     if text:
-        with pytest.raises(ValueError, match="device file|facts"):
+        with pytest.raises(ValueError, match="device file.*yuloh calibrate" if '"version": 1' in text else "device file|facts"):
             facts(Net, [([None, 3, 16, 16], "float32")], device=path)
+
+
+def test_ctrl_c_while_a_dry_run_ends():
+    core = paddle._core
+    core.dry_begin(0)
+    x = paddle.ones([64, 64])
+    for _ in range(8):
+        x = paddle.matmul(x, x)
+    time.sleep(0.1)  # signals are looked at 20 times a second
+    end = map(operator.methodcaller("__call__"), [_thread.interrupt_main, core.dry_end])  # nothing in between looks at them
+    with pytest.raises(KeyboardInterrupt):
+        list(end)
+    assert not core.in_dry_run()
+    before = core.stats()["kernels"]
+    core.run_pending()
+    assert core.stats()["kernels"] == before  # nothing of it is left
+    assert paddle.ones([2]).numpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adam", "RMSProp", "Lamb"])
+def test_updates_are_of_one_kind(kind):
+    options = {"learning_rate": 0.1} if kind != "Lamb" else {"learning_rate": 0.1, "lamb_weight_decay": 0.01}
+    net = nn.Linear(32, 32)
+    opt = getattr(paddle.optimizer, kind)(parameters=net.parameters(), **options)
+    core = paddle._core
+    core.start_profile()
+    net(paddle.ones([4, 32])).mean().backward()
+    opt.step()
+    core.run_pending()
+    names = {r[0] for r in core.profile_costs()}
+    core.stop_profile()
+    assert "optimizer" in names

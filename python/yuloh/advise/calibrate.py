@@ -23,7 +23,7 @@ from . import device_file
 
 __all__ = ["calibrate", "measure", "suite"]
 
-VERSION = 1  # src/advise/rates.h: kDeviceFileVersion
+VERSION = 2  # src/advise/rates.h: kDeviceFileVersion
 STEPS = 4    # profiled, after two that are not
 
 

@@ -119,7 +119,7 @@ def readable(command: str):
         yield
     except (TypeError, IndexError, KeyError, ArithmeticError, MemoryError, RuntimeError) as error:
         text = str(error).strip() or type(error).__name__
-        raise ValueError(text.removeprefix(f"{command}: ") if hasattr(str, "removeprefix") else text) from error
+        raise ValueError(text.removeprefix(f"{command}: ")) from error
 
 
 def own_version() -> str:
