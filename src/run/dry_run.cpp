@@ -22,7 +22,7 @@ DryRun::DryRun(int64_t pending_limit)
 void DryRun::finish() {
   try {
     Context::current().flush();
-  } catch (...) {  // what failed stays with its tensors
+  } catch (const Error&) {  // what failed stays with its tensors
   }
   finished_ = true;
 }

@@ -40,7 +40,7 @@ def dry_run(pending_limit: int = 0):
 def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callable | None = None, labels: Any = None,
           optimizer: Any = "Adam", precision: str = "float32", batch: int | None = None, accumulate: int = 1,
           recompute: Any = False, pending_limit: int | None = None, device: Any = None) -> Dict[str, Any]:
-    """What one step needs: the record of src/advise/facts.h as a dict (docs/advise_facts.md explains it).
+    """What one step needs: the record of src/advise/facts.h as a dict (docs/facts.md explains it).
 
     ``model``: a Layer (its parameters stay what they are), a callable that makes one (made dry, so any size
     will do) or the path of a saved model, ours or Paddle's (whose own ``inputs`` hold where none are given). ``inputs``: a list of InputSpec, (shape, dtype) pairs or Tensors; None or -1 as first
