@@ -115,6 +115,8 @@ void atan2(PirNode& n) {  // does not broadcast
   }
   n.done(n.g.op("atan2", in, {}, n.out[0]));
 }
+// The shape of a number beside a value: [1] where it broadcasts, as oneDNN's operators in Paddle know no value without axes.
+std::vector<int64_t> beside(const std::vector<int64_t>& dims) { return dims.empty() ? dims : std::vector<int64_t>{1}; }
 void affine(PirNode& n) {  // x * scale / divisor + shift
   Id x = n.in[0];
   const DType t = n.out[0].dtype;
@@ -122,7 +124,7 @@ void affine(PirNode& n) {  // x * scale / divisor + shift
   x = n.g.cast(x, t);
   const auto step = [&](const char* op, const char* name, double neutral) {
     if (n.open(name)) x = n.g.op(op, {x, n.g.cast(n.g.op("reshape", {n.sizes(name), n.g.ints({})}, {}, {DType::kInt64, {}}), t)}, {}, same);
-    else if (n.real(name) != neutral) x = n.g.op(op, {x, n.g.number(n.real(name), t, {})}, {}, same);
+    else if (n.real(name) != neutral) x = n.g.op(op, {x, n.g.number(n.real(name), t, beside(same.dims))}, {}, same);
   };
   step("multiply", "scale", 1), step("divide", "divisor", 1), step("add", "shift", 0);
   n.done(x);
@@ -173,7 +175,7 @@ void pass(PirNode& n) { n.done(n.in[0]); }
 void softmax(PirNode& n) {
   n.done(n.g.op(n.node.op->name.c_str(), {n.g.cast(n.in[0], n.out[0].dtype)}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
 }
-void neg(PirNode& n) { n.done(n.g.op("multiply", {n.in[0], n.g.number(-1, n.out[0].dtype, {})}, {}, n.out[0])); }
+void neg(PirNode& n) { n.done(n.g.op("multiply", {n.in[0], n.g.number(-1, n.out[0].dtype, beside(n.out[0].dims))}, {}, n.out[0])); }
 
 // ---- making ----
 std::vector<int64_t> all_dims(const Ints& v) { return {v.begin(), v.end()}; }
@@ -416,8 +418,8 @@ void write_expression(PirNode& n) {
     const ExprNode& x = e->nodes[k];
     switch (x.prim) {
       case Prim::kArg: made[k] = n.g.cast(n.in[static_cast<size_t>(x.a)], n.g.type(n.in[static_cast<size_t>(x.a)]).dtype == DType::kBool ? DType::kBool : work); continue;
-      case Prim::kConst: made[k] = n.g.number(x.imm, work, {}); continue;
-      case Prim::kNeg: made[k] = n.g.op("multiply", {made[x.a], n.g.number(-1, work, {})}, {}, n.g.type(made[x.a])); continue;
+      case Prim::kConst: made[k] = n.g.number(x.imm, work, beside(n.out[0].dims)); continue;
+      case Prim::kNeg: made[k] = n.g.op("multiply", {made[x.a], n.g.number(-1, work, beside(n.g.type(made[x.a]).dims))}, {}, n.g.type(made[x.a])); continue;
       case Prim::kFma: {
         const PirType t{work, shape_of({made[x.a], made[x.b], made[x.c]})};
         made[k] = n.g.op("add", {n.g.op("multiply", {made[x.a], made[x.b]}, {}, t), made[x.c]}, {}, t);
@@ -463,6 +465,9 @@ bool has_pir_rule(const OpDef& op) { return rules().count(op.name) || plain(op.n
 
 void write_pir_node(PirNode& n) {
   const OpDef& op = *n.node.op;
+  if ((op.scalar || op.expr) && n.out.size() == 1)
+    for (Id& id : n.in)  // see `beside`
+      if (n.g.type(id).dims.empty() && !n.out[0].dims.empty()) id = n.g.as_one_element(id);
   if (const auto it = rules().find(op.name); it != rules().end()) it->second(n);
   else if (const Plain* p = plain(op.name)) write_plain(n, *p);
   else if (op.scalar || op.expr) write_expression(n);

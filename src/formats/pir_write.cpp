@@ -143,13 +143,21 @@ PirGraph::Id PirGraph::ints(const Ints& v) {
   return op("full_int_array", {}, {i64s("value", v), dtype("dtype", DType::kInt64), place(true)},
             {DType::kInt64, {static_cast<int64_t>(v.size())}});
 }
-PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
-  return op("full", {}, {shape("shape", dims), f64("value", v), dtype("dtype", t), place(true)}, {t, dims});
+PirGraph::Id PirGraph::full(Attr value, DType t, std::vector<int64_t> dims) {
+  const Id id = op("full", {}, {shape("shape", dims), value, dtype("dtype", t), place(true)}, {t, dims});
+  numbers_.emplace(id, std::move(value));
+  return id;
 }
+PirGraph::Id PirGraph::as_one_element(Id x) {
+  const DType t = type(x).dtype;
+  if (const auto it = numbers_.find(x); it != numbers_.end()) return full(Attr(it->second), t, {1});
+  return op("reshape", {x, ints({1})}, {}, {t, {1}});
+}
+PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) { return full(f64("value", v), t, std::move(dims)); }
 PirGraph::Id PirGraph::whole(int64_t v, DType t, std::vector<int64_t> dims) {
   constexpr int64_t kExact = int64_t{1} << 53;
   if (v >= -kExact && v <= kExact) return number(static_cast<double>(v), t, std::move(dims));
-  return op("full", {}, {shape("shape", dims), i64("value", v), dtype("dtype", t), place(true)}, {t, dims});
+  return full(i64("value", v), t, std::move(dims));
 }
 PirGraph::Id PirGraph::constant(const Value& v) {
   const TensorType& t = v.type();

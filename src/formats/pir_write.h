@@ -54,6 +54,7 @@ class PirGraph {
   Id number(double v, DType t, std::vector<int64_t> dims);  // a constant
   Id whole(int64_t v, DType t, std::vector<int64_t> dims);  // the same, exact beyond 2^53
   Id constant(const Value& v);                              // its data
+  Id as_one_element(Id x);                                  // a value without axes as [1]; a number is written anew
   Id cast(Id x, DType t);                                   // x itself where it has the dtype
   const PirType& type(Id id) const { return types_.at(id); }
   void prune();  // drops what no result needs; inputs and parameters stay
@@ -72,11 +73,13 @@ class PirGraph {
   static Json array(const char* kind, const Ints& v);
   static Json type_json(const PirType& t);
   Json out(const PirType& t, Id* id);
+  Id full(Attr value, DType t, std::vector<int64_t> dims);
   void push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, const std::vector<Id>& ids);
   Json ops_ = Json::array();
   std::vector<Record> records_;
   std::map<Id, PirType> types_;
   std::map<Id, std::vector<PirType>> lists_;
+  std::map<Id, Attr> numbers_;  // the value of what `number` and `whole` made
   Id next_ = 1;
 };
 

@@ -3,7 +3,9 @@
 
     python tests/oracle/check_saved.py save DIR [NAME...]     with Yuloh: NAME.json and old/NAME.pdmodel with .pdiparams
     python tests/oracle/check_saved.py load DIR               with a Python that has paddlepaddle 3.3.1
-    python tests/oracle/check_saved.py old DIR                the same for the files of the older format
+    python tests/oracle/check_saved.py old DIR                the same for the files of the older format: predictor as it comes
+    python tests/oracle/check_saved.py plain DIR              and with its passes and oneDNN off
+    python tests/oracle/check_saved.py oldjit DIR             and by jit.load
 """
 import os
 import pathlib
@@ -42,7 +44,7 @@ def save():
 
 
 def runner(file):
-    if sys.argv[1] == "load":
+    if sys.argv[1] in ("load", "oldjit"):
         import paddle
 
         net = paddle.jit.load(str(file.with_suffix("")))
@@ -58,8 +60,9 @@ def runner(file):
     params = file.with_suffix(".pdiparams")
     config = inference.Config(str(file), str(params) if params.exists() else "")
     config.disable_glog_info()
-    config.disable_mkldnn()
-    config.switch_ir_optim(False)
+    if sys.argv[1] == "plain":
+        config.disable_mkldnn()
+        config.switch_ir_optim(False)
     predictor = inference.create_predictor(config)
 
     def run(xs):
@@ -97,6 +100,6 @@ def load():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "old":
+    if sys.argv[1] in ("old", "plain", "oldjit"):
         os.environ["FLAGS_enable_pir_api"] = "0"
-    {"save": save, "load": load, "old": load}[sys.argv[1]]()
+    {"save": save}.get(sys.argv[1], load)()
