@@ -7,13 +7,20 @@
 
 namespace yuloh {
 
+namespace {
+// Sizes come from files too: a product that no tensor can have is refused wherever it is first formed.
+void times(int64_t* n, Dim d, const Shape& s) {
+  if (__builtin_mul_overflow(*n, d, n)) value_error("shape: element count overflows int64, got ", s, ".");
+}
+}  // namespace
+
 int64_t numel(const Shape& s) {
   int64_t n = 1;
   bool zero = false;
   for (Dim d : s) {
     if (d < 0) value_error("shape: negative extent, got ", s, "; expected all extents >= 0.");
     if (d == 0) zero = true;
-    else if (__builtin_mul_overflow(n, d, &n)) value_error("shape: element count overflows int64, got ", s, ".");
+    else times(&n, d, s);
   }
   return zero ? 0 : n;
 }
@@ -21,14 +28,14 @@ int64_t numel(const Shape& s) {
 Ints row_major_strides(const Shape& s) {
   Ints st(s.size(), 1);
   int64_t n = 1;
-  for (int i = static_cast<int>(s.size()) - 1; i >= 0; --i) st[i] = n, n *= std::max<Dim>(s[i], 1);
+  for (int i = static_cast<int>(s.size()) - 1; i >= 0; --i) st[i] = n, times(&n, std::max<Dim>(s[i], 1), s);
   return st;
 }
 
 Ints strides_in_order(const Shape& s, const Ints& order) {
   Ints st(s.size(), 1);
   int64_t n = 1;
-  for (int i = static_cast<int>(order.size()) - 1; i >= 0; --i) st[order[i]] = n, n *= std::max<Dim>(s[order[i]], 1);
+  for (int i = static_cast<int>(order.size()) - 1; i >= 0; --i) st[order[i]] = n, times(&n, std::max<Dim>(s[order[i]], 1), s);
   return st;
 }
 
