@@ -15,7 +15,7 @@ ARGS   ?=
 bench: build
 	$(BIN)/yuloh bench --main $(foreach c,$(WITH),--with "$(c)") $(ARGS)
 
-test: build cpptest pytest fuzzcheck
+test: build cpptest fuzzcheck pytest
 
 # System packages are installed only where this user may; the rest says what it goes without.
 setup: $(VENV)/.ready
