@@ -42,15 +42,14 @@ def add(commands) -> None:
 
 def carry_out(args) -> int:
     from ..inference import diff
+    from . import readable
 
     b = args.b
     if args.precision_b:
         b += ("," if "@" in b else "@") + args.precision_b
-    try:
+    with readable(args.command):
         report = diff(args.a, b, args.input, sizes=sizes_of(args.size), seed=args.seed, params_a=args.params_a,
                       params_b=args.params_b, reproduction=args.out)
-    except (TypeError, NotImplementedError, RuntimeError, IndexError) as error:
-        raise ValueError(str(error)) from None
     print(json.dumps(facts(report), indent=1) if args.json else table(report, args.all))
     return 0 if report.equal and report.matched else 1
 

@@ -39,7 +39,9 @@ def add(commands) -> None:
 
 
 def carry_out(args) -> int:
-    try:
+    from . import readable
+
+    with readable(args.command):
         if args.verify:
             if args.model or args.output:
                 raise ValueError("--verify takes the one file it is given, no MODEL and no -o")
@@ -50,8 +52,6 @@ def carry_out(args) -> int:
 
         info = pack(args.model, args.output, params=args.params, samples=args.samples, golden=args.golden,
                     shapes=[_shapes(t) for t in args.shapes], sizes=sizes_of(args.size), seed=args.seed)
-    except (TypeError, NotImplementedError, RuntimeError, IndexError) as error:
-        raise ValueError(str(error)) from None
     print(f"{args.output}: {describe(info)}")
     return 0
 

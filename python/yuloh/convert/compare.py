@@ -6,12 +6,13 @@ import numpy as np
 
 from .. import _core
 
-__all__ = ["Difference", "bindings", "compare", "draw", "open_sizes", "plain_session", "shapes_at"]
+__all__ = ["MODEL_ERRORS", "Difference", "bindings", "compare", "draw", "open_sizes", "plain_session", "shapes_at"]
 
 # Two sizes for an axis that is not the batch, tried in turn until the model takes them.
 _OTHER = ((64, 96), (32, 48), (8, 12), (224, 256), (128, 160), (5, 7), (320, 640), (1, 2))
 _BATCH = (2, 3)
-_WRONG = (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError, NotImplementedError)
+#: What recording or running somebody's model may raise (NotImplementedError is a RuntimeError).
+MODEL_ERRORS = (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError)
 
 
 def open_sizes(program):
@@ -184,7 +185,7 @@ def _runs(program, run_source, seed, asked, given):
                     arrays = draw(program, sizes, rng, most)
                     runs.append((sizes, arrays, run_source(arrays)))
                 return runs
-            except _WRONG as error:
+            except MODEL_ERRORS as error:
                 first = first or error
             if not any(p[1].name.startswith(("int", "uint")) for p in program.inputs):
                 break

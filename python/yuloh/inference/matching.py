@@ -5,6 +5,7 @@ import math
 import re
 
 from .. import _core
+from .samples import RECORD_ERRORS
 
 __all__ = ["match"]
 
@@ -42,7 +43,7 @@ def _sketches(side, fed, spots, notes):
         known = [(n, (list(v.shape), v.dtype if isinstance(v, _core.Tensor) else _core.dtype(v.dtype))) for n, v in fed.items()]
         part = side.subject.cut(known, names)
         return {n: _core.sketch(v) for n, v in zip(names, part.wide([fed[n] for n in part.inputs]))}
-    except (TypeError, NotImplementedError, ValueError, RuntimeError) as error:
+    except RECORD_ERRORS as error:
         notes.append(f"{side.label}: values are matched by name and order only, not by content ({error})")
         return {}
 

@@ -115,7 +115,7 @@ def _port(port):
 # ---- the plan ----------------------------------------------------------------------------------------------
 def _bind(source, sizes, data):
     """Fills in the plans' figures per binding of the open sizes. Returns (session, the last binding's types)."""
-    from ..convert.compare import _WRONG, bindings, open_sizes, shapes_at
+    from ..convert.compare import MODEL_ERRORS, bindings, open_sizes, shapes_at
     program, types, first = source.program, None, None
     asked = {k: list(v) if isinstance(v, (list, tuple)) else [int(v)] for k, v in (sizes or {}).items()}
     slots = open_sizes(program)
@@ -131,7 +131,7 @@ def _bind(source, sizes, data):
                 types = [(shape, p[1]) for shape, p in zip(shapes_at(program, binding), program.inputs)]
                 plan = session.prepare(types)
                 found.append({"sizes": binding, **(_figures(plan) if plan else {"plan": None})})
-        except _WRONG as error:
+        except MODEL_ERRORS as error:
             first = first or error
             continue
         data["bindings"] = found

@@ -4,8 +4,10 @@ import numpy as np
 
 from .. import _core
 
-__all__ = ["draw_inputs", "open_arrays", "read_inputs", "read_samples"]
+__all__ = ["RECORD_ERRORS", "draw_inputs", "open_arrays", "read_inputs", "read_samples"]
 
+#: What recording or running a program on some inputs raises where they, or a dtype, do not suit it.
+RECORD_ERRORS = (TypeError, ValueError, RuntimeError)
 _BATCH, _SIZE = 2, 32  # of open sizes that nobody fixed
 
 
