@@ -78,7 +78,7 @@ def test_what_cannot_be_traced_gets_one_sentence(script, words, said):
 
 
 @pytest.mark.parametrize("text", ["import sys; sys.exit(3)", "1/0", "x ="])
-@pytest.mark.parametrize("name,said", [(":net", "cannot be imported"), ("", "failed before its first step")])
+@pytest.mark.parametrize("name,said", [(":net", "before it was imported"), ("", "before its first optimizer step")])
 def test_files_that_fail(tmp_path, text, name, said):
     path = tmp_path / "bad.py"
     path.write_text(text)

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
+
+from . import contained
 
 PRECISION = {
     "fp32": "float32",
@@ -26,12 +25,13 @@ OPTIMIZER = {
     "lamb": "Lamb",
     "adafactor": "Adam",
 }
-NAMES = ("model", "net", "network", "make_model", "build_model", "Model", "Net")
 DOUBT = 0.05  # of bytes that a Plan gave: another executor keeps other temporaries
 
 
-def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object]):
-    """(network, title, unit, source, facts) of FILE.py[:NAME] or a model file. Raises ValueError for what cannot be traced."""
+def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object], args: Sequence[str] = (),
+               seconds: float = contained.SECONDS):
+    """(network, title, unit, source, facts) of FILE.py[:NAME], which runs in a process of its own with `args` for `seconds`
+    at most, or of a model file. Raises ValueError for what cannot be traced."""
     file, name = (
         (word.split(".py:", 1)[0] + ".py", word.split(".py:", 1)[1]) if ".py:" in word else (word, None)
     )
@@ -41,10 +41,7 @@ def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object
         )
     specs = [_spec(text) for text in inputs] if inputs else None
     if file.endswith(".py"):
-        model, specs = _from_python(file, name, specs) if name else _from_script(file, specs, job)
-        if specs[0][0][0] > 0:
-            job.setdefault("batch", specs[0][0][0])
-        return network_of_model(model, specs, job, word)
+        return contained.network_of(file, name, specs, job, word, args, seconds)
     if job.get("training", True):
         raise ValueError(
             "advise: a model file is for inference. Hint: add --inference, or give the Layer as FILE.py:NAME."
@@ -210,7 +207,7 @@ def layers_to_recompute(facts: dict, most: int = 8) -> List[dict]:
     return taken[:most]
 
 
-# -- the user's file -----------------------------------------------------------------------------------
+# -- inputs --------------------------------------------------------------------------------------------
 def _spec(text: str):
     """ "32,3,224,224:float32" -> ([32, 3, 224, 224], "float32"). Raises ValueError."""
     shape, _, dtype = text.partition(":")
@@ -223,86 +220,3 @@ def _spec(text: str):
             f"advise: bad --input, got {text!r}; expected extents such as 32,3,224,224 or ?,128:int64."
         )
     return extents, dtype or "float32"
-
-
-def _from_script(file: str, specs, job: Dict[str, object]):
-    """(Layer or callable, input specs) of a script without a name: what it trains, else the one model it defines."""
-    from .script import follow
-
-    seen = follow(file)
-    kind = type(seen.optimizer).__name__.lower()
-    if kind in OPTIMIZER and job.get("training", True):
-        job.setdefault("optimizer", kind)
-    if seen.layer is not None and not specs:
-        if seen.keywords:
-            raise ValueError(
-                f"advise: {file} calls its model with more than tensors. Hint: FILE.py:NAME with --input."
-            )
-        return seen.layer, seen.inputs
-    return _with_specs(seen.layer or _pick(seen.names, "__main__", file, None), seen.names, file, specs)
-
-
-def _from_python(file: str, name: str, specs):
-    """(Layer or callable, input specs) of a name in a Python file that says `import paddle` or `import yuloh`."""
-    from ..cli.run import install
-
-    install()
-    folder, argv = os.path.dirname(os.path.abspath(file)), sys.argv
-    sys.path.insert(0, folder)
-    sys.argv = [file]  # its own argparse must not read the options of yuloh
-    try:
-        loader = importlib.util.spec_from_file_location("advised_model", file)
-        module = importlib.util.module_from_spec(loader)
-        sys.modules["advised_model"] = module
-        loader.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        said = str(error).strip().splitlines() or [""]
-        raise ValueError(
-            f"advise: {file} cannot be imported: {type(error).__name__}: {said[0][:300]}"
-        ) from None
-    finally:
-        sys.argv = argv
-        sys.path.remove(folder)
-    return _with_specs(_pick(vars(module), "advised_model", file, name), vars(module), file, specs)
-
-
-def _with_specs(model, names, file: str, specs):
-    if specs is None:
-        given = getattr(model, "input_spec", None) or names.get("input_spec")
-        if given is None:
-            raise ValueError(
-                f"advise: the input of {file} is not known. Hint: --input 32,3,224,224, or input_spec = [...] "
-                "in the file."
-            )
-        specs = [
-            ([-1 if n is None else int(n) for n in s.shape], str(s.dtype).rpartition(".")[2]) for s in given
-        ]
-    return model, specs
-
-
-def _pick(names, home: str, file: str, name: Optional[str]):
-    import yuloh
-
-    layer = yuloh.nn.Layer
-
-    def usable(v):
-        return isinstance(v, layer) or (callable(v) and getattr(v, "__module__", "") == home)
-
-    listed = [k for k, v in names.items() if not k.startswith("_") and usable(v)]
-    has = f"it has {', '.join(listed[:8])}." if listed else "it has none."
-    if name is not None:
-        model = names.get(name)
-        if model is None or not (isinstance(model, layer) or callable(model)):
-            raise ValueError(f"advise: {file} has no Layer or function {name!r}. Hint: {has}")
-        return model
-    for known in NAMES:
-        if usable(names.get(known)):
-            return names[known]
-    made = [v for v in names.values() if isinstance(v, layer)]
-    classes = [
-        v for v in names.values() if isinstance(v, type) and issubclass(v, layer) and v.__module__ == home
-    ]
-    found = made or classes
-    if len(found) != 1:
-        raise ValueError(f"advise: which model of {file}? Hint: FILE.py:NAME; {has}")
-    return found[0]

@@ -11,7 +11,7 @@ import os
 import sys
 import types
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 
 class _Stop(BaseException):
@@ -29,38 +29,32 @@ class Seen:
     names: Dict[str, object] = field(default_factory=dict)
 
 
-def follow(path: str) -> Seen:
-    """Runs the script as __main__ until its first optimizer step or its end.
+def follow(path: str, args: Sequence[str] = ()) -> Seen:
+    """Runs the script as __main__ with `args` until its first optimizer step or its end.
 
-    Raises ValueError, in one sentence, when it fails before. Data sets are synthetic unless YULOH_DATA says otherwise: only
-    shapes matter here. What the script prints goes to standard error.
+    Raises ValueError, in one sentence with the line, when it fails before. Data sets are synthetic unless YULOH_DATA says
+    otherwise: only shapes matter here. This process is the script's afterwards: see contained.py.
     """
     from ..cli.run import install
+    from .user_file import Failed
 
     install()
     os.environ.setdefault("YULOH_DATA", "synthetic")
-    seen = Seen()
+    seen, full = Seen(), os.path.abspath(path)
     main = types.ModuleType("__main__")
-    main.__file__, main.__builtins__ = path, __builtins__
-    held, argv = sys.modules["__main__"], sys.argv
-    sys.modules["__main__"], sys.argv = main, [path]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    main.__file__, main.__builtins__ = full, __builtins__
+    sys.modules["__main__"], sys.argv = main, [path, *args]
+    sys.path.insert(0, os.path.dirname(full))
     try:
-        with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec")
-        with _watched(seen), contextlib.redirect_stdout(sys.stderr):
+        with open(full, "rb") as file:
+            code = compile(file.read(), full, "exec")
+        with _watched(seen):
             exec(code, main.__dict__)
     except _Stop:
         pass
     except (Exception, SystemExit) as error:
         if seen.layer is None or not (isinstance(error, SystemExit) and not error.code):
-            said = str(error).strip().splitlines() or [""]
-            raise ValueError(
-                f"advise: {path} failed before its first step: {type(error).__name__}: {said[0][:300]}"
-            ) from None
-    finally:
-        sys.modules["__main__"], sys.argv = held, argv
-        sys.path.pop(0)
+            raise Failed(path, error, "its first optimizer step") from None
     seen.names = dict(vars(main))
     return seen
 

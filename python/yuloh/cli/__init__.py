@@ -48,8 +48,11 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Optional[List[str]] = None) -> int:
     """Entry point of the `yuloh` script."""
     parser = make_parser()
-    args = parser.parse_args(argv)
-    args.argv = list(sys.argv[1:] if argv is None else argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
+    # What follows -- is a script's: argparse would hand it to whichever positional argument is still open.
+    cut = argv.index("--") if argv[:1] == ["advise"] and "--" in argv else len(argv)
+    args = parser.parse_args(argv[:cut])
+    args.argv, args.after_dashes = argv, argv[cut + 1 :]
     if args.version:
         print(f"yuloh {own_version()}")
         return 0

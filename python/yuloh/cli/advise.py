@@ -42,6 +42,9 @@ def add(commands) -> None:
         metavar="MODEL",
         help="preset, model file, script, or FILE.py:NAME; none: --params and the like",
     )
+    p.add_argument(
+        "--time-limit", type=_number, default=120.0, metavar="S", help="of a script until its first step (default: 120)"
+    )
     p.add_argument("--list", choices=LISTS, dest="what", help="print what the catalogue knows")
     p.add_argument("--show", metavar="DEVICE", help="every figure of a device with its source and date")
     _model_options(p.add_argument_group("the model in numbers"))
@@ -159,6 +162,8 @@ def carry_out(args) -> int:
 def _carry_out(args) -> int:
     from ..advise import text
 
+    if args.after_dashes and ".py" not in (args.model or ""):
+        raise ValueError("advise: arguments after -- are a script's. Hint: yuloh advise train.py -- --epochs 3.")
     if args.show:
         return _show(args.show)
     if args.what:
@@ -225,7 +230,9 @@ def question_from(args):
     elif catalogue.is_model_file(args.model) or Path(args.model).exists():
         from ..advise import from_plan
 
-        network, title, unit, said, planned = from_plan.network_of(args.model, args.input, job)
+        network, title, unit, said, planned = from_plan.network_of(
+            args.model, args.input, job, args.after_dashes, _between("time-limit", args.time_limit, 1, 86400)
+        )
         source = "plan"
     else:
         network, title, unit, said = question.from_preset(args.model)
@@ -260,6 +267,12 @@ def question_from(args):
         most=_whole("most", args.most),
         facts=planned,
     )
+
+
+def _between(name: str, v: float, low: float, high: float) -> float:
+    if not low <= v <= high:
+        raise ValueError(f"advise: --{name} must be from {low:g} to {high:g}, got {v:g}.")
+    return v
 
 
 def _whole(name: str, v: float) -> int:

@@ -54,6 +54,9 @@ class CUDAPinnedPlace(_Place):
     kind = "gpu_pinned"
 
 
+only_planned = False  # a script that `yuloh advise` follows may ask for a GPU: nothing is computed there
+
+
 def check_device(device):
     """'cpu' for every spelling of it. Raises ValueError for a device that this build does not have."""
     name = getattr(device, "kind", None) or str(device)
@@ -61,6 +64,8 @@ def check_device(device):
     if name in ("cpu", "place(cpu)", "cpu:0"):
         return "cpu"
     if name.replace("place(", "").split(":")[0].rstrip(")") in _GPU_WORDS:
+        if only_planned:
+            return "cpu"
         raise ValueError(f"set_device: this build of Yuloh has no {name!r} device. Hint: "
                          "paddle.set_device('cpu').")
     raise ValueError(f"set_device: device is not known, got {device!r}; expected 'cpu'.")

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody's script in a process of its own: it may print, fork, exit, crash or never end, and the answer still comes,
+or one sentence that names the script's line. `network_of` is the side that asks; `main` is
+the other, which writes what it found as JSON into an inherited file.
+
+The script runs in a dry run first: parameters of any size cost nothing, and what it reads of a tensor that was computed
+is zero. Where that makes it fail it is run once more for real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Dict, List, Optional, Sequence
+
+SECONDS = 120.0  # of the script, until its first optimizer step
+START = "import sys; from yuloh.advise.contained import main; main(sys.argv[1])"
+GRACE = 5.0  # more, for what holds the interpreter
+
+
+def network_of(file: str, name: Optional[str], specs, job: Dict[str, object], title: str, args: Sequence[str] = (),
+               seconds: float = SECONDS):
+    """(network, title, unit, source, facts) of a Python file; `job` gains what the script says of batch and optimizer.
+    Raises ValueError in one sentence."""
+    asked = {"file": file, "name": name, "specs": specs, "job": job, "title": title, "args": list(args)}
+    found = _ask({**asked, "dry": True}, seconds)
+    if found.get("again"):
+        found = _ask({**asked, "dry": False}, seconds)
+    if "error" in found:
+        raise ValueError(found["error"])
+    job.update(found["job"])
+    return tuple(found["network"])
+
+
+def _ask(question: dict, seconds: float) -> dict:
+    with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as crash:
+        words = [sys.executable, "-c", START, json.dumps(
+            {**question, "result": result.fileno(), "crash": crash.fileno(), "seconds": seconds})]
+        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+        child = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=_error_stream(), pass_fds=(result.fileno(), crash.fileno()),
+            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+        try:
+            end = _watch(child, seconds)
+        finally:  # whatever it left running, too; the leader is not reaped before, so the number is still its own
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait()
+        return _outcome(question["file"], seconds, child.returncode, end, _text(result), _text(crash))
+
+
+def _watch(child: subprocess.Popen, seconds: float) -> str:
+    """Waits for the end; says why, where it was not the child's own."""
+    from .. import _core
+
+    most = 0.8 * _core.machine_memory()[1]  # of what is free
+    last = time.monotonic() + seconds + GRACE
+    while True:
+        try:
+            child.wait(0.05)
+            return ""
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > last:
+                return f"no optimizer step within {seconds:g} s"
+        try:
+            with open(f"/proc/{child.pid}/statm", encoding="ascii") as file:
+                held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            continue
+        if held > most:
+            os.kill(child.pid, signal.SIGABRT)  # its crash handler writes the line down
+            time.sleep(0.2)
+            return f"it holds {held / 2**30:.3g} GiB of memory before its first optimizer step"
+
+
+def _error_stream():
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):  # a notebook, a test that captures
+        return subprocess.DEVNULL
+
+
+def _text(file) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def _outcome(file: str, seconds: float, status: int, end: str, result: str, crash: str) -> dict:
+    try:
+        return json.loads(result)
+    except ValueError:
+        pass
+    line = re.search(rf'File "{re.escape(os.path.abspath(file))}", line (\d+)', crash) or re.search(r"^line (\d+)", crash)
+    at = f"advise: {file}{f', line {line[1]}' if line else ''}: "
+    if not end and crash.startswith("Timeout"):
+        end = f"no optimizer step within {seconds:g} s"
+    if end:
+        return {"error": f"{at}{end}. Hint: --time-limit S, or FILE.py:NAME with --input."}
+    if status < 0:
+        number = -status
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        memory = ", perhaps for lack of memory" if name == "SIGKILL" and not line else ""
+        return {"error": f"{at}the script was ended by {name} before its first optimizer step{memory}. "
+                "Hint: FILE.py:NAME with --input plans one model of it."}
+    return {"error": f"{at}the script ended the process with status {status} before its first optimizer step."}
+
+
+# -- the other side ------------------------------------------------------------------------------------
+def main(text: str) -> None:
+    import faulthandler
+
+    asked = json.loads(text)
+    own, result = os.getpid(), asked["result"]
+    path = os.path.abspath(asked["file"])
+    crash = os.fdopen(os.dup(asked["crash"]), "w")
+    faulthandler.enable(crash)
+    faulthandler.dump_traceback_later(asked["seconds"], exit=True, file=crash)
+    _note_ends(path, asked["crash"], own)
+    found: Dict[str, object]
+    try:
+        found = _found(asked)
+    except ValueError as error:
+        found = {"error": str(error), "again": asked["dry"] and bool(getattr(error, "again", False))}
+    if os.getpid() == own:
+        with os.fdopen(result, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGKILL)  # nothing that the script registered runs, no thread of it is waited for
+
+
+def _found(asked: dict) -> dict:
+    from ..device import place
+    from . import from_plan, user_file
+    from .facts import dry_run
+
+    place.only_planned = True
+    job = asked["job"]
+    specs = asked["specs"] and [(list(shape), dtype) for shape, dtype in asked["specs"]]
+    with dry_run() if asked["dry"] else _nothing():
+        model, specs = user_file.model_of(asked["file"], asked["name"], specs, job, asked["args"])
+    if specs[0][0] and specs[0][0][0] > 0:
+        job.setdefault("batch", specs[0][0][0])
+    network = from_plan.network_of_model(model, specs, job, asked["title"])
+    return {"network": network, "job": job}
+
+
+def _nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def _note_ends(path: str, crash: int, own: int) -> None:
+    """The script's line when it ends the process by itself (os._exit, a signal to itself)."""
+
+    def note() -> None:
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != path:
+            frame = frame.f_back
+        if frame is not None and os.getpid() == own:
+            os.write(crash, f"line {frame.f_lineno}\n".encode())
+
+    def audit(event: str, words) -> None:
+        if event == "os.kill" and words[0] in (own, 0, -1) or event == "os.killpg":
+            note()
+
+    leave = os._exit
+
+    def leaving(status):
+        note()
+        leave(status)
+
+    os._exit = leaving
+    sys.addaudithook(audit)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`yuloh advise FILE.py`: the script runs in a process of its own. Whatever it does, there is an answer or one sentence
+with its line, and nothing of it is left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from test_advise import run
+
+HEAD = """import os, sys, time
+import paddle
+net = paddle.nn.Sequential(paddle.nn.Linear(64, 64), paddle.nn.Linear(64, 10))
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+def step():
+    loss = net(paddle.ones([16, 64])).mean(); loss.backward(); opt.step()
+"""
+FIRST = HEAD.count("\n") + 1
+
+
+def script(tmp_path, text, head=HEAD):
+    path = tmp_path / "train.py"
+    path.write_text(head + text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "print('hello'); step(); print('NOT THIS')",
+        "paddle.set_device('gpu:0'); net.to('gpu'); step()",
+        "os.chdir('/'); step()",
+        "os.fork(); step()",
+        "import threading; threading.Thread(target=lambda: time.sleep(1000)).start(); step()",
+        "import atexit; atexit.register(time.sleep, 1000); step()",
+        "try: step()\nexcept Exception: pass\nwhile True: step()",
+        "assert len(sys.argv) == 3 and sys.argv[1:] == ['--epochs', '3'], sys.argv\nstep()",
+        # The dry run reads zero of what was computed: where that misleads, the script is run for real.
+        "if float(net(paddle.ones([16, 64])).abs().max()) == 0: raise ValueError('all is zero')\nstep()",
+    ],
+)
+def test_answers(tmp_path, text):
+    done = run(script(tmp_path, text), "--device", "t4", "--json", "--", "--epochs", "3")
+    found = json.loads(done.stdout)
+    assert "NOT THIS" not in done.stderr and ("hello" in done.stderr) == ("hello" in text)
+    assert (found["model"]["params"], found["job"]["batch"], found["job"]["optimizer"]) == (4810, 16, "adam")
+
+
+@pytest.mark.parametrize(
+    "text,said",
+    [
+        ("os.kill(os.getpid(), 9)", "ended by SIGKILL"),
+        ("os.abort()", "ended by SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "ended by SIGSEGV"),
+        ("os._exit(0)", "with status 0"),
+        ("sys.exit(0)", "ended itself (exit status 0)"),
+        ("while True: pass", "no optimizer step within 2 s"),
+        ("time.sleep(1000)", "no optimizer step within 2 s"),
+        ("sum(range(10 ** 14))", "no optimizer step within 2 s"),
+        ("input('name?')", "no standard input"),
+        ("import argparse; p = argparse.ArgumentParser(); p.add_argument('--x', required=True); p.parse_args()", "after --"),
+        ("open('/no/such/data')", "No such file"),
+        ("x = (", "SyntaxError"),
+        ("import no_such_library", "No module named"),
+        ("net(paddle.ones([16, 63]))", "matmul"),
+    ],
+)
+def test_one_sentence_with_the_line(tmp_path, text, said):
+    done = run(script(tmp_path, text), "--time-limit", "2", "--json", ok=2)
+    last = done.stderr.splitlines()[-1]
+    assert said in last and f"train.py, line {FIRST}: " in last, done.stderr
+    assert "Traceback" not in done.stderr and not done.stdout
+
+
+def test_a_model_that_fits_nowhere_costs_no_memory(tmp_path):
+    """5.4e9 parameters, made and stepped by a script: the process stays small."""
+    text = (
+        "import resource\nnet = paddle.nn.Sequential(*[paddle.nn.Linear(16384, 16384) for _ in range(20)])\n"
+        "opt = paddle.optimizer.AdamW(parameters=net.parameters())\n"
+        "loss = net(paddle.rand([16, 16384])).mean(); print(float(loss)); loss.backward()\n"
+        "print('MB:', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000, file=sys.stderr)\nopt.step()\n"
+    )
+    done = run(script(tmp_path, text), "--json")
+    assert json.loads(done.stdout)["model"]["params"] > 5.3e9
+    assert int(done.stderr.split("MB:")[1].split()[0]) < 300
+
+
+def test_nothing_is_left_running_after_an_interrupt(tmp_path):
+    path = script(tmp_path, "open(sys.argv[1], 'w').write(str(os.getpid()))\ntime.sleep(1000)")
+    mark = tmp_path / "pid"
+    command = subprocess.Popen([sys.executable, "-m", "yuloh.cli", "advise", path, "--", str(mark)],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    end = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < end:
+        time.sleep(0.05)
+    command.send_signal(2)
+    _, said = command.communicate(timeout=30)
+    assert command.returncode == 130 and "Traceback" not in said
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+def test_arguments_without_a_script():
+    assert "arguments after --" in run("resnet50", "--", "--epochs", "3", ok=2).stderr
