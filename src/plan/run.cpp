@@ -34,6 +34,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
     return allocate(bytes);
   };
   std::vector<Ref<Storage>> own;
+  own.reserve(plan.own_bytes.size());
   for (size_t i = 0; i < plan.own_bytes.size(); ++i)
     own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage
                                          : take(allocate_storage, plan.own_bytes[i], static_cast<int32_t>(i)));
@@ -76,7 +77,14 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
       throw;
     }
   }
+  r->outputs.reserve(plan.outputs.size());
   for (const PlanOutput& o : plan.outputs) {
+    // State that was updated in place is the buffer it was, layout and all: nothing is made, nothing freed.
+    const int32_t donor = o.slot.kind == Slot::Kind::kOwn ? plan.own_donor[o.slot.index] : -1;
+    if (donor >= 0 && o.slot.offset == 0 && r->inputs[donor]->offset == 0 && r->inputs[donor]->strides == o.strides) {
+      r->outputs.push_back(r->inputs[donor]);
+      continue;
+    }
     auto buf = make_ref<Buffer>();
     buf->strides = o.strides;
     buf->offset = o.slot.offset;

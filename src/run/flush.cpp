@@ -486,7 +486,14 @@ class Flush {
         Value& v = c->value_;
         if (v.node->outputs.size() > 1 && !v.node->requires_grad && v.node->materialised(v.index)) {
           Ref<Buffer> b = v.node->outputs[v.index].buffer;
-          v = make_data(v.type(), std::move(b));
+          // Updated in place: the old node's memory holds the new value already, so nobody reads the old one.
+          Node* old = c->committed_.node.get();
+          if (old && old->kind == Node::Kind::kData && old->outputs[0].buffer == b && old->outputs[0].type == v.type()) {
+            old->id = next_node_id();
+            v = std::move(c->committed_);
+          } else {
+            v = make_data(v.type(), std::move(b));
+          }
         }
       }
     unlink_all();  // last: a cell that is on no list may be read by any thread
