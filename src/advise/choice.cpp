@@ -1,39 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice of devices (advise/choice.h). The latency under load is a model of greedy batching, not a
-// measurement: a request that has just missed a batch waits for it and runs in the next; both are as large as
-// the arrivals make them, the next one with the 99th percentile of a Poisson count.
+// The choice of devices (advise/choice.h).
 #include "advise/choice.h"
 
 #include <cmath>
-#include <limits>
+#include <vector>
 
+#include "advise/queue.h"
 #include "base/error.h"
 
 namespace yuloh::advise {
 namespace {
 
-constexpr double kMostBusy = 0.9;
-
 void positive(const char* what, double v, double high) {
   if (!(std::isfinite(v) && v > 0 && v <= high))
     value_error("advise: ", what, " must be above 0 and at most ", high, ", got ", v, ". Hint: check --",
                 what, ".");
-}
-
-// 99 of 100 requests of `rate`/s to one server answer within this, when it takes whatever waits (at most
-// `max_batch`) as soon as it is free; infinite where it cannot keep up. *batch: the batch that the load
-// settles at.
-template <class Seconds>
-double p99_of(double rate, double max_batch, Seconds seconds, double* batch) {
-  double b = 1;
-  for (;; b = b < 8 ? b + 1 : std::floor(b * 1.25)) {
-    if (b > max_batch) b = max_batch;
-    if (rate * seconds(b) <= kMostBusy * b) break;
-    if (b == max_batch) return std::numeric_limits<double>::infinity();
-  }
-  *batch = b;
-  const double next = std::min(max_batch, std::ceil(b + 2.33 * std::sqrt(b)));
-  return b == 1 && rate * seconds(1) < 0.01 ? seconds(1) : seconds(b) + seconds(next);
 }
 
 ServingOption serve_on(const Network& n, Job j, const Device& d, const Fabric& f, double rate, double limit,
@@ -52,26 +33,36 @@ ServingOption serve_on(const Network& n, Job j, const Device& d, const Fabric& f
   o.group = j.mp;
   double most = max_batch;
   while (most > 1 && !held(most)) most = std::floor(most / 2);
-  const auto seconds = [&](double b) { return step_of(n, with_batch(b), d, f).seconds.point; };
-  const auto late = [&](double copies, double* b) { return p99_of(rate / copies, most, seconds, b); };
-  double batch = 1, high = 1;
-  if (2 * seconds(1) > limit)
-    return o.copies = 0, o.possible = false, o.p99 = 2 * seconds(1),
-           o.seconds = step_of(n, with_batch(1), d, f).seconds, o;
-  while (late(high, &batch) > limit && high < 1e7) high *= 2;
-  if (high >= 1e7) return o.copies = 0, o.possible = false, o;
-  double low = std::floor(high / 2);
+  std::vector<double> known;  // seconds of a batch, where they were asked for
+  const auto seconds = [&](double b) {
+    const size_t i = static_cast<size_t>(b);
+    if (i >= known.size()) known.resize(i + 1, -1);
+    if (known[i] < 0) known[i] = step_of(n, with_batch(b), d, f).seconds.point;
+    return known[i];
+  };
+  const auto late = [&](double copies) { return queue_of(rate / copies, most, seconds).p99 > limit; };
+  const auto settle = [&](Queue q) {
+    o.p50 = q.p50, o.p99 = q.p99, o.batch = q.batch, o.load = q.load, o.busy = q.busy;
+    o.seconds = step_of(n, with_batch(std::max(1.0, std::round(q.batch))), d, f).seconds;
+  };
+  constexpr double kMostCopies = 1e6;
+  double high = std::max(1.0, std::ceil(rate * seconds(most) / most / kMostLoad)), low = high - 1;
+  while (high <= kMostCopies && seconds(1) <= limit && late(high)) low = high, high *= 2;
+  if (high > kMostCopies || seconds(1) > limit)  // not even a request alone
+    return o.copies = 0, o.possible = false, settle(queue_of(1e-3 / seconds(1), most, seconds)), o;
   while (high - low > 1) {
     const double mid = std::floor((low + high) / 2);
-    (late(mid, &batch) > limit ? low : high) = mid;
+    (late(mid) ? low : high) = mid;
   }
-  o.copies = high, o.p99 = late(high, &batch), o.batch = batch;
-  o.seconds = step_of(n, with_batch(batch), d, f).seconds;
-  o.busy = rate / high * o.seconds.point / batch;
-  double least = rate / high, up = least;
-  double b;
-  for (int i = 0; i < 40 && p99_of(up * 1.1, most, seconds, &b) <= limit; ++i) up *= 1.1;
-  o.most_rate = up * high;
+  o.copies = high;
+  settle(queue_of(rate / high, most, seconds));
+  // How much more these copies could take.
+  double holds = rate, breaks = std::max(rate, kMostLoad * most / seconds(most) * high);
+  for (int i = 0; i < 12 && breaks > holds * 1.01; ++i) {
+    const double mid = (holds + breaks) / 2;
+    (queue_of(mid / high, most, seconds).p99 > limit ? breaks : holds) = mid;
+  }
+  o.most_rate = holds;
   if (d.price >= 0) {
     o.cost_hour = d.price * o.group * o.copies;
     o.per_money = o.cost_hour > 0 ? rate * 3600 / o.cost_hour : -1;

@@ -26,11 +26,12 @@ struct ServingOption {
   size_t device = 0;
   double group = 1;  // devices that hold one copy of the model (tensor parallel)
   double copies = 1;
-  double batch = 1;      // in which the requests are served under this load
-  Interval seconds;      // of such a batch
-  double p99 = 0;        // seconds
-  double busy = 0;       // share of the time
-  double most_rate = 0;  // requests/s of all copies at the largest batch that keeps the latency
+  double batch = 1;         // of requests, on average under this load (advise/queue.h)
+  Interval seconds;         // of such a batch
+  double p50 = 0, p99 = 0;  // seconds
+  double busy = 0;          // share of the time
+  double load = 0;          // share of what they could keep up with
+  double most_rate = 0;     // requests/s of all copies that keep the latency
   double cost_hour = -1;
   double per_money = -1;  // requests for one unit of currency, at the rate asked for
   bool possible = true;   // false: the latency cannot be kept by any number of them

@@ -7,6 +7,7 @@
 
 #include "advise/choice.h"
 #include "advise/grid.h"
+#include "advise/queue.h"
 #include "py/py_tensor.h"
 
 namespace nb = nanobind;
@@ -211,6 +212,16 @@ nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabri
     return r;
   });
 }
+nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2, ...
+  return answer([&]() -> nb::object {
+    if (seconds.empty() || !(rate > 0)) value_error("advise: a queue needs a rate above 0 and the time of a batch.");
+    const Queue q = queue_of(rate, static_cast<double>(seconds.size()),
+                             [&](double b) { return seconds[static_cast<size_t>(b) - 1]; });
+    nb::dict r;
+    r["p50"] = q.p50, r["p99"] = q.p99, r["batch"] = q.batch, r["busy"] = q.busy, r["load"] = q.load;
+    return r;
+  });
+}
 nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
                  double hours, double most) {
   return answer([&]() -> nb::object {
@@ -239,7 +250,7 @@ nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabr
       nb::dict one;
       one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
       one["p99"] = o.p99;
-      one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["most_rate"] = o.most_rate,
+      one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load, one["p50"] = o.p50, one["most_rate"] = o.most_rate,
       one["possible"] = o.possible;
       one["cost_hour"] = o.cost_hour < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost_hour));
       one["per_money"] = o.per_money < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.per_money));
@@ -261,6 +272,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
         "most"_a);
+  m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
   m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a,
         "max_batch"_a);
 }

@@ -286,7 +286,7 @@ def test_serving_scales_with_the_rate():
 
     one, many = best(100), best(20000)
     assert one["copies"] == 1 and many["copies"] >= 8
-    assert all(r["p99"] <= 0.018 and 0 < r["busy"] <= 0.9 for r in (one, many))
+    assert all(r["p99"] <= 0.018 and 0 < r["load"] <= 0.9 for r in (one, many))
     assert not best(100, 1e-4)["possible"]
 
 

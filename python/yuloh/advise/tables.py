@@ -292,9 +292,9 @@ def serving(a, language: str) -> Optional[Section]:
     rows = [
         [
             f"{r['copies'] * r['group']:.0f} x {r['name']}",
-            f"{r['batch']:.0f}",
+            three(r["batch"]),
             duration(r["p99"]),
-            percent(r["busy"]),
+            percent(r["load"]),
             three(r["most_rate"]),
             f"{r['watts']:,.0f} W",
             w.cost(r["cost_hour"], a["currency"]),
@@ -306,7 +306,7 @@ def serving(a, language: str) -> Optional[Section]:
     head = [
         w.word("device", language),
         w.word("batch", language, "").strip(),
-        *(w.word(k, language) for k in ("p99", "busy", "most_rate", "watts", "cost_hour", "cost_year")),
+        *(w.word(k, language) for k in ("p99", "load", "most_rate", "watts", "cost_hour", "cost_year")),
         w.word("per_money", language, currency=currency),
     ]
     return Section(

@@ -71,7 +71,7 @@ WORDS = {
     "none_in_time": ("None of them is in time; the fastest:", "没有方案能按时完成；最快的是："),
     "none_fits": ("None of these devices can do it.", "这些设备都无法完成。"),
     "copies": ("copies", "副本"),
-    "busy": ("busy", "占用率"),
+    "load": ("load", "负载"),
     "p99": ("99 of 100", "P99"),
     "most_rate": ("at most/s", "上限/秒"),
     "cost_hour": ("cost an hour", "每小时费用"),
