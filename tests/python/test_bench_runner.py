@@ -201,6 +201,56 @@ def test_time_limit_is_kept_with_partial_results(make, script, tmp_path):
     assert arms(record)["a"]["blocks"] and record["budget"]["elapsed_s"] <= 10
 
 
+@pytest.fixture
+def clockwork(monkeypatch):
+    """Arms that take made-up seconds of a made-up clock: 5 to calibrate, 1 a step. -> the budget of a limit."""
+    now = [0.0]
+
+    def calibrate(arm, request, threads, allows, timeout):
+        now[0] += 5
+        arm.step_s, arm.threads, arm.flags = 1.0, 1, {}
+        launch = {"threads": 1, "flags": {}, "batch": request["options"]["batch"], "parameters": 10, "loss": 4.6}
+        launch |= {"first_step_s": 1.0, "import_s": 1.0, "build_s": 1.0, "peak_mb": 9.0}
+        arm.record["launches"].append(launch)
+        arm.record["calibration"].append({"threads": 1, "flags": {}, "step_s": 1.0})
+
+    def measure(arm, timeout):
+        now[0] += arm.block_steps
+        return {"seconds": arm.block_steps, "cpu_s": 1.0, "losses": [], "peak_mb": 9.0, "rss_mb": 9.0}
+
+    monkeypatch.setattr("yuloh.bench.arms.Arm.calibrate", calibrate)
+    monkeypatch.setattr("yuloh.bench.arms.Arm.measure", measure)
+    return lambda limit: Budget(limit, clock=lambda: now[0])
+
+
+@pytest.mark.parametrize("limit, measured", [(19, "ab"), (13, "a"), (7.5, "a"), (4, "")])
+def test_short_limit_measures_what_fits_and_names_the_rest(make, script, tmp_path, clockwork, limit, measured):
+    settings = Settings(contenders.parse_all([make(name) for name in "abcd"]), [find_workload(str(script))])
+    record = Runner(settings, Results(tmp_path / "out"), clockwork(limit)).run()
+    assert record["status"] == "budget" and record["errors"] == []
+    for name, arm in arms(record).items():
+        assert bool(arm["blocks"]) is (name in measured) and bool(arm["left_out"]) is (name not in measured), name
+    needed = record["workloads"][0]["needed_s"]
+    record = Runner(settings, Results(tmp_path / "again"), clockwork(needed)).run()
+    assert all(len(a["blocks"]) >= 16 for a in arms(record).values())
+
+
+def test_blocks_shorten_until_a_round_fits(make, script, tmp_path, clockwork, monkeypatch):
+    monkeypatch.setattr("yuloh.bench.runner.BLOCK_S", 30.0)
+    settings = Settings(contenders.parse_all([make("a")]), [find_workload(str(script))])
+    record = Runner(settings, Results(tmp_path / "out"), clockwork(20)).run()
+    assert [b["steps"] for b in arms(record)["a"]["blocks"]] == [6, 6] and not arms(record)["a"]["left_out"]
+
+
+def test_too_short_a_limit_ends_with_status_3_and_says_what_would_do(make, script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "yuloh.cli", "bench", str(script), "--contenders", make("a"), "--threads", "1",
+         "--out", str(tmp_path / "out"), "--no-report", "--max-time", "0.001s"],
+        capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 3 and "nothing was measured" in done.stdout, done.stderr
+    assert "the limit was too short to measure a. Hint: --max-time " in done.stderr
+
+
 def test_full_disk_is_said_once_and_nothing_is_lost(make, script, tmp_path, monkeypatch):
     def full(path, text):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))

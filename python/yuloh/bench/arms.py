@@ -48,6 +48,7 @@ class Arm:
     flags: dict = field(default_factory=dict)
     worker: Optional[Worker] = None
     step_s: float = 0.0
+    trial_s: float = 0.0  # what starting and trying it once took
     record: dict = field(default_factory=dict)
     block_steps: int = 1
     compiled: bool = False  # torch.compile around the model
@@ -68,8 +69,17 @@ class Arm:
             "blocks": [],
             "losses": [],
             "error": None,
+            "left_out": None,
         }
         return self.record
+
+    def ready(self) -> bool:
+        """Can be measured: neither broken nor left out for lack of time."""
+        return not self.record["error"] and not self.record["left_out"]
+
+    def leave_out(self, why: str) -> None:
+        """The limit does not allow for this arm; nothing is wrong with it."""
+        self.record["left_out"] = why
 
     def fixed_flags(self) -> dict:
         fixed = {} if self.fusion is None else {"FLAGS_fusion": int(self.fusion)}
@@ -117,7 +127,9 @@ class Arm:
                     self.record["calibrated"] = False  # said in the report: it may not be at its best
                     continue
                 try:
-                    worker, step_s, cost, losses = self._trial(threads, flags, request, timeout, best_s)
+                    worker, step_s, cost, losses = self._trial(
+                        threads, flags, request, timeout, best_s, lambda s, share=share: allows(s, share)
+                    )
                 except ContenderError as error:
                     if not self.worker:  # not a single setting has worked so far
                         raise
@@ -139,7 +151,7 @@ class Arm:
         first = FIRST_FLAGS[framework]
         return [(self.threads, f) for f in [*([{}] if first else []), *FLAGS[framework]] if f != first]
 
-    def _trial(self, threads, flags, request, timeout, best_step):
+    def _trial(self, threads, flags, request, timeout, best_step, allows):
         begin = time.monotonic()
         worker = self.start(threads, flags, request, timeout)
         try:
@@ -150,7 +162,7 @@ class Arm:
                 answer = worker.ask("steps", timeout=timeout, n=1)
                 times.append(answer["seconds"])
                 losses += answer["losses"]
-                if min(times) > 1.4 * best_step or len(times) >= 2 and sum(times) > 6:
+                if min(times) > 1.4 * best_step or len(times) >= 2 and sum(times) > 6 or not allows(times[-1]):
                     break  # clearly slower than another setting, or long enough
         except BaseException:
             worker.close(kill=True)

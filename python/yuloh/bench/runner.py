@@ -68,7 +68,10 @@ class Runner:
             for i, workload in enumerate(self.settings.workloads):
                 self._workload(workload, found, share=1 / (len(self.settings.workloads) - i))
             failed = all(a["error"] for w in record["workloads"] for a in w["arms"])
-            spent = any(w.get("ended") == "budget" for w in record["workloads"])
+            spent = any(
+                w.get("ended") == "budget" or any(a["left_out"] for a in w["arms"])
+                for w in record["workloads"]
+            )
             record["status"] = "failed" if failed else "budget" if spent else "complete"
         except KeyboardInterrupt:
             record["status"] = "interrupted"
@@ -85,8 +88,8 @@ class Runner:
         found = []
         for contender in self.settings.contenders:
             self.progress.phase(f"environment of {contender.name}")
-            if not self.budget.allows(1):
-                raise BudgetSpent("no time left while making environments")
+            if not self.budget.allows(1) and self.budget.money:
+                raise BudgetSpent("less than 1 s is left while environments are made. Hint: a larger --budget")
             try:
                 environment = environments.prepare(contender, self.progress.say)
                 found.append(environment)
@@ -125,6 +128,7 @@ class Runner:
             "loader": [],
             "rounds": [],
             "ended": None,
+            "needed_s": None,
         }
         self.results.data["workloads"].append(record)
         end = self.budget.elapsed() + self.budget.left() * share
@@ -132,7 +136,7 @@ class Runner:
         try:
             arms = self._make_arms(workload, found, record, whole)
             self._calibrate(workload, arms, batch, str(weights), end)
-            alive = self._same_computation([a for a in arms if not a.record["error"]])
+            alive = self._fit(self._same_computation([a for a in arms if a.ready()]), end)
             if alive:
                 extras = 0.0 if whole else 0.2 * bool(self.settings.sweep) + 0.1 * bool(self.settings.loader)
                 left = end - self.budget.elapsed()
@@ -141,6 +145,7 @@ class Runner:
                 if not whole:
                     self._extras(workload, record, alive, batch, str(weights), end)
         finally:
+            record["needed_s"] = self._needed(self.arms)
             self._close_arms()
             if weights.exists():
                 weights.unlink()
@@ -206,14 +211,18 @@ class Runner:
         usable = machine.usable_threads()
         choices = self.settings.threads or sorted({1, min(2, usable), usable}, reverse=True)
         for i, arm in enumerate(arms):
+            begin = self.budget.elapsed()
+            ready = [a for a in arms[:i] if a.ready()]
+            if ready or begin >= end:
+                least = min((a.trial_s for a in ready), default=0.0)
+                if begin + least + self._round_s(ready) * (1 + 1 / max(1, len(ready))) >= end:
+                    arm.leave_out("no time left to start it")
+                    continue
             self.progress.phase(f"{workload.title}: calibrating {arm.label}")
             self.progress.advance(0.3 * i / len(arms))
             # calibration may use a part of the time that is left, shared by the arms that still wait
-            allowance = (end - self.budget.elapsed()) * 0.35 / (len(arms) - i)
-            begin = self.budget.elapsed()
+            allowance = (end - begin) * 0.35 / (len(arms) - i)
             try:
-                if not self.budget.allows(5):
-                    raise BudgetSpent("no time left to calibrate")
                 request = self._request(workload, arm.environment.framework, batch, weights)
                 arm.calibrate(
                     request,
@@ -221,11 +230,46 @@ class Runner:
                     lambda seconds, share=1.0: self.budget.elapsed() - begin + seconds <= share * allowance,
                     self._timeout(),
                 )
+                arm.trial_s = (self.budget.elapsed() - begin) / len(arm.record["calibration"])
                 arm.choose_block(BLOCK_S)
             except ContenderError as error:
-                arm.record["error"] = str(error)
-                self.results.error(str(error))
+                if self.budget.left() <= 0 and "no answer within" in str(error):  # the limit stopped it
+                    arm.trial_s = 2 * (self.budget.elapsed() - begin)
+                    arm.leave_out("its first steps took longer than the limit")
+                else:
+                    arm.record["error"] = str(error)
+                    self.results.error(str(error))
             self.results.save()
+
+    def _round_s(self, arms: List[Arm]) -> float:
+        """Seconds that a round of these arms takes: two blocks of each and the rest before each."""
+        return sum(2 * (a.block_steps * a.step_s * 1.1 + self.REST) for a in arms)
+
+    def _fit(self, arms: List[Arm], end: float) -> List[Arm]:
+        """The arms for which one round fits before the end, with shorter blocks where that is needed."""
+        arms = list(arms)
+        while arms:
+            left = min(end - self.budget.elapsed(), self.budget.left())
+            if self._round_s(arms) <= left:
+                return arms
+            for arm in arms:  # blocks as short as make it fit
+                room = left / (2 * len(arms)) - self.REST
+                arm.block_steps = max(1, min(arm.block_steps, int(room / (1.1 * arm.step_s))))
+            if self._round_s(arms) <= left:
+                return arms
+            arms[-1].leave_out("no time left for one round")
+            arms.pop().close()
+        return arms
+
+    def _needed(self, arms: List[Arm]) -> Optional[float]:
+        """Seconds from which on all arms can be compared, where the limit left some out; else None."""
+        tried = [a for a in arms if a.trial_s]
+        if not tried or not any(a.record["left_out"] for a in arms):
+            return None
+        each = sum(a.trial_s for a in tried) / len(tried)
+        step = sum(max(BLOCK_S, a.step_s) for a in tried) / len(tried)
+        rounds = min(statistics.LOOKS[0][0], self.settings.max_rounds)
+        return float(math.ceil(len(arms) * (2 * each + 2 * rounds * (1.1 * step + self.REST))))
 
     def _timeout(self) -> float:
         return max(10.0, min(900.0, self.budget.left() + 5))
@@ -271,7 +315,7 @@ class Runner:
         ]
         active = list(arms)
         for number, order in enumerate(statistics.orders(len(arms), looks[-1], self.settings.seed)):
-            cost = sum(2 * a.block_steps * a.step_s * 1.1 for a in active)
+            cost = self._round_s(active)
             if self.budget.elapsed() + cost > (
                 until if number >= looks[0] else end
             ) or not self.budget.allows(cost):

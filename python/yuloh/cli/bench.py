@@ -204,9 +204,23 @@ def _tell(args, record: dict, folder: Path) -> int:
     if record["status"] == "interrupted":
         print("Interrupted: everything measured until then is kept.", file=sys.stderr)
         return 130
+    too_short = _left_out(record)
     broken = (
         any(c.get("error") for c in record["contenders"])
         or record["status"] == "failed"
         or any(a["error"] for w in record["workloads"] for a in w["arms"])
     )
-    return 1 if broken or not measured else 0
+    return 1 if broken else 3 if too_short or not measured else 0
+
+
+def _left_out(record: dict) -> bool:
+    """Says which arms the limit left out and what time would do; whether there were any."""
+    found = False
+    for workload in record["workloads"]:
+        names = [a["label"] for a in workload["arms"] if a["left_out"]]
+        if names:
+            found, seconds = True, workload["needed_s"]
+            hint = f" Hint: --max-time {seconds:.0f}s would do for all." if seconds else " Hint: --max-time 5m"
+            print(f"yuloh bench: {workload['title']}: the limit was too short to measure {', '.join(names)}.{hint}",
+                  file=sys.stderr)
+    return found
