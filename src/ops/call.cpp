@@ -34,7 +34,6 @@ Found find_arg(const Call& c, std::string_view name) {
   fail(ErrorKind::kRuntime, c.op.name, ": the row reads argument `", name, "`, which its schema does not have.");
 }
 
-constexpr uint32_t kMaxRank = 32;  // axis masks are 32 bits
 std::mutex g_rng_mu;
 RngState g_rng{0, 0};
 constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more is a mistake; the product of bytes never overflows later
