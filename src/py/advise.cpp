@@ -140,124 +140,96 @@ std::vector<Device> devices_from(nb::list l) {
   return r;
 }
 
-template <class F>
-nb::object answer(F f) {
-  try {
-    return f();
-  } catch (const Error& e) {
-    set_python_error(e);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  }
-  throw nb::python_error();
-}
-
 nb::object completed(nb::dict network) {
-  return answer([&]() -> nb::object {
-    Network n = read_network(network);
-    nb::list remarks;
-    for (const std::string& s : complete(n)) remarks.append(s);
-    Writer w;
-    fields_network(w, n);
-    nb::dict r;
-    r["network"] = w.to, r["remarks"] = remarks, r["class"] = size_class(n.params),
-    r["forward_flops"] = forward_flops(n);
-    r["layer_params"] = layer_params(n), r["embedding_params"] = embedding_params(n),
-    r["head_params"] = head_params(n);
-    return r;
-  });
+  Network n = read_network(network);
+  nb::list remarks;
+  for (const std::string& s : complete(n)) remarks.append(s);
+  Writer w;
+  fields_network(w, n);
+  nb::dict r;
+  r["network"] = w.to, r["remarks"] = remarks, r["class"] = size_class(n.params),
+  r["forward_flops"] = forward_flops(n);
+  r["layer_params"] = layer_params(n), r["embedding_params"] = embedding_params(n),
+  r["head_params"] = head_params(n);
+  return r;
 }
 nb::object layout(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    const Device d = device_from(device);
-    nb::object r = object_of(layout_of(q.n, q.j, d, q.f), d);
-    r["largest_micro_batch"] = largest_micro_batch(q.n, q.j, d);
-    return r;
-  });
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  nb::object r = object_of(layout_of(q.n, q.j, d, q.f), d);
+  r["largest_micro_batch"] = largest_micro_batch(q.n, q.j, d);
+  return r;
 }
 nb::object search(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double devices,
                   nb::dict freedom, size_t keep) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    const Device d = device_from(device);
-    nb::list r;
-    for (const Layout& l : search_layouts(q.n, q.j, d, q.f, devices, read_freedom(freedom), keep))
-      r.append(object_of(l, d));
-    return r;
-  });
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  nb::list r;
+  for (const Layout& l : search_layouts(q.n, q.j, d, q.f, devices, read_freedom(freedom), keep))
+    r.append(object_of(l, d));
+  return r;
 }
 nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, bool together) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    const Device d = device_from(device);
-    nb::list r;
-    for (const Change& c : together ? changes_to_fit(q.n, q.j, d, q.f) : changes(q.n, q.j, d, q.f)) {
-      nb::dict one;
-      one["what"] = c.what, one["detail"] = c.detail, one["saved"] = c.saved,
-      one["time_factor"] = c.time_factor, one["fits"] = c.fits;
-      one["after"] = object_of(c.after, d);
-      r.append(one);
-    }
-    return r;
-  });
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  nb::list r;
+  for (const Change& c : together ? changes_to_fit(q.n, q.j, d, q.f) : changes(q.n, q.j, d, q.f)) {
+    nb::dict one;
+    one["what"] = c.what, one["detail"] = c.detail, one["saved"] = c.saved,
+    one["time_factor"] = c.time_factor, one["fits"] = c.fits;
+    one["after"] = object_of(c.after, d);
+    r.append(one);
+  }
+  return r;
 }
 nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, nb::dict axes) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
-    nb::dict r;
-    r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high),
-    r["seconds"] = nb::cast(g.seconds);
-    return r;
-  });
+  const Question q(network, job, fabric);
+  const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
+  nb::dict r;
+  r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high),
+  r["seconds"] = nb::cast(g.seconds);
+  return r;
 }
 nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2, ...
-  return answer([&]() -> nb::object {
-    if (seconds.empty() || !(rate > 0)) value_error("advise: a queue needs a rate above 0 and the time of a batch.");
-    const Queue q = queue_of(rate, static_cast<double>(seconds.size()),
-                             [&](double b) { return seconds[static_cast<size_t>(b) - 1]; });
-    nb::dict r;
-    r["p50"] = q.p50, r["p99"] = q.p99, r["batch"] = q.batch, r["busy"] = q.busy, r["load"] = q.load;
-    return r;
-  });
+  if (seconds.empty() || !(rate > 0)) value_error("advise: a queue needs a rate above 0 and the time of a batch.");
+  const Queue q = queue_of(rate, static_cast<double>(seconds.size()),
+                           [&](double b) { return seconds[static_cast<size_t>(b) - 1]; });
+  nb::dict r;
+  r["p50"] = q.p50, r["p99"] = q.p99, r["batch"] = q.batch, r["busy"] = q.busy, r["load"] = q.load;
+  return r;
 }
 nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
                  double hours, double most) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    const std::vector<Device> all = devices_from(devices);
-    nb::list r;
-    for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most)) {
-      nb::dict one;
-      one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours),
-      one["kilowatt_hours"] = o.kilowatt_hours;
-      one["cost"] = o.cost < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost)),
-      one["in_time"] = o.in_time;
-      one["layout"] = object_of(o.layout, all[o.device]);
-      r.append(one);
-    }
-    return r;
-  });
+  const Question q(network, job, fabric);
+  const std::vector<Device> all = devices_from(devices);
+  nb::list r;
+  for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most)) {
+    nb::dict one;
+    one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours),
+    one["kilowatt_hours"] = o.kilowatt_hours;
+    one["cost"] = o.cost < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost)),
+    one["in_time"] = o.in_time;
+    one["layout"] = object_of(o.layout, all[o.device]);
+    r.append(one);
+  }
+  return r;
 }
 nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit,
                  double max_batch) {
-  return answer([&]() -> nb::object {
-    const Question q(network, job, fabric);
-    nb::list r;
-    for (const ServingOption& o :
-         serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch)) {
-      nb::dict one;
-      one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
-      one["p99"] = o.p99;
-      one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load, one["p50"] = o.p50, one["most_rate"] = o.most_rate,
-      one["possible"] = o.possible;
-      one["cost_hour"] = o.cost_hour < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost_hour));
-      one["per_money"] = o.per_money < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.per_money));
-      r.append(one);
-    }
-    return r;
-  });
+  const Question q(network, job, fabric);
+  nb::list r;
+  for (const ServingOption& o :
+       serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch)) {
+    nb::dict one;
+    one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
+    one["p99"] = o.p99;
+    one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load, one["p50"] = o.p50, one["most_rate"] = o.most_rate,
+    one["possible"] = o.possible;
+    one["cost_hour"] = o.cost_hour < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost_hour));
+    one["per_money"] = o.per_money < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.per_money));
+    r.append(one);
+  }
+  return r;
 }
 
 }  // namespace

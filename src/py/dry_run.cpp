@@ -6,7 +6,7 @@
 #include "advise/account.h"
 #include "cpu/parallel.h"
 #include "plan/profile.h"
-#include "py/py_tensor.h"
+#include "py/objects.h"
 
 namespace nb = nanobind;
 
@@ -14,11 +14,6 @@ namespace yuloh::py {
 namespace {
 thread_local std::unique_ptr<DryRun> t_run;
 
-template <class F>
-void call(F f) {
-  nb::object r = nb::steal(guarded([&] { return f(), Py_NewRef(Py_None); }));
-  if (!r) throw nb::python_error();
-}
 DryRun& running() {
   if (!t_run) fail(ErrorKind::kRuntime, "dry run: none is running in this thread.");
   return *t_run;
@@ -38,38 +33,32 @@ advise::Rates rates_of(const std::string& device) {
 void bind_dry_run(nb::module_& m) {
   m.def("set_scope", [](int32_t scope) { return std::exchange(modes().pos.scope, scope); },
         "The part of the model that is recorded from now on; returns what it was.");
-  m.def("dry_begin", [](int64_t pending_limit) { call([&] { t_run = std::make_unique<DryRun>(pending_limit); }); },
+  m.def("dry_begin", [](int64_t pending_limit) { t_run = std::make_unique<DryRun>(pending_limit); },
         nb::arg("pending_limit") = 0);
-  m.def("dry_borrow", [](nb::handle t) { call([&] { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); }); });
+  m.def("dry_borrow", [](nb::handle t) { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); });
   m.def("dry_flushes", [] { return t_run ? t_run->flushes.size() : 0; });
   m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
   m.def("dry_end", [] {
     const std::unique_ptr<DryRun> run = std::move(t_run);  // ends whatever happens
-    if (run) call([&] { run->finish(); });
+    if (run) run->finish();
   });
   m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
   // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from `steady_from`.
   m.def("dry_facts", [](const std::string& facts, size_t steady_from, const std::string& device) {
-    std::string r;
-    call([&] {
-      advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
-      r = to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
-    });
-    return r;
+    advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
+    return to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
   }, nb::arg("facts"), nb::arg("steady_from"), nb::arg("device"));
   // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, estimated seconds).
   m.def("dry_kernels", [](size_t from, const std::string& device) {
     nb::list l;
-    call([&] {
-      const advise::Rates rates = rates_of(device);
-      for (size_t k = from; k < running().flushes.size(); ++k)
-        for (const Step& s : running().flushes[k].plan->steps) {
-          const int32_t scope = running().flushes[k].scope_of(s);
-          const bool update = scope == advise::kScopeOptimizer;
-          l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(s.kind), std::string(dtype_name(s.dtype)),
-                                  rates.roof(s), s.kernel->cost.flops, s.kernel->cost.bytes, rates.seconds(s, update)));
-        }
-    });
+    const advise::Rates rates = rates_of(device);
+    for (size_t k = from; k < running().flushes.size(); ++k)
+      for (const Step& s : running().flushes[k].plan->steps) {
+        const int32_t scope = running().flushes[k].scope_of(s);
+        const bool update = scope == advise::kScopeOptimizer;
+        l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(s.kind), std::string(dtype_name(s.dtype)),
+                                rates.roof(s), s.kernel->cost.flops, s.kernel->cost.bytes, rates.seconds(s, update)));
+      }
     return l;
   }, nb::arg("steady_from"), nb::arg("device"));
   // What start_profile recorded, per kernel run: (name, dtype, seconds, FLOP, bytes moved).
@@ -84,12 +73,10 @@ void bind_dry_run(nb::module_& m) {
     return l;
   });
   m.def("dry_tensor", [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
-    return nb::steal(guarded([&] {
-      running();
-      TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};
-      if (!dtype_from_object(nb::str(dtype.c_str()).ptr(), &t.dtype)) type_error("dry_tensor: unknown dtype, got ", dtype, ".");
-      return wrap_value(make_data(t, allocate_buffer(t)));
-    }));
+    running();
+    TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};
+    if (!dtype_from_object(nb::str(dtype.c_str()).ptr(), &t.dtype)) type_error("dry_tensor: unknown dtype, got ", dtype, ".");
+    return tensor_object(make_data(t, allocate_buffer(t)));
   });
   m.def("empty_layer_facts", [] {
     advise::Facts f;

@@ -8,20 +8,13 @@
 
 #include "formats/import.h"
 #include "formats/onnx_types.h"
-#include "py/py_tensor.h"
+#include "py/objects.h"
 
 namespace nb = nanobind;
 
 namespace yuloh::py {
 namespace {
 using namespace formats;
-
-template <class F>
-nb::object guard(F f) {
-  PyObject* p = guarded([&]() -> PyObject* { return f(); });
-  if (!p) throw nb::python_error();
-  return nb::steal(p);
-}
 
 struct FileModel {
   std::shared_ptr<const Model> model;
@@ -39,12 +32,9 @@ Item item_of(PyObject* o) {
   return i.value = tensor_of(o).value(), i;
 }
 nb::object object_of(const Item& i) {
-  if (i.value) return nb::steal(wrap_value(i.value));
+  if (i.value) return tensor_object(i.value);
   if (!i.list) return nb::none();
-  nb::list l;
-  if (i.list)
-    for (const Value& v : *i.list) l.append(nb::steal(wrap_value(v)));
-  return l;
+  return tensor_objects(*i.list);
 }
 
 nb::list ports(const std::vector<Port>& ps) {
@@ -75,7 +65,7 @@ nb::object attribute(const Attribute& a) {
   if (const auto* v = std::get_if<std::vector<double>>(&a)) return nb::cast(*v);
   if (const auto* v = std::get_if<std::vector<std::string>>(&a)) return nb::cast(*v);
   if (const auto* v = std::get_if<FileTensor>(&a); v && v->buffer)
-    return nb::steal(wrap_value(make_data(v->type, v->buffer)));
+    return tensor_object(make_data(v->type, v->buffer));
   return nb::none();
 }
 
@@ -118,13 +108,8 @@ void bind_formats(nb::module_& m) {
       .def(
           "__init__",
           [](FileModel* self, const std::string& path, const std::string& params) {
-            std::shared_ptr<const Model> model;
-            guard([&] {
-              nb::gil_scoped_release free;
-              model = read_model(path, params);
-              return Py_NewRef(Py_None);
-            });
-            new (self) FileModel{std::move(model), {}};
+            const nb::gil_scoped_release free;
+            new (self) FileModel{read_model(path, params), {}};
           },
           nb::arg("path"), nb::arg("params") = "")
       .def_prop_ro(
@@ -144,7 +129,7 @@ void bind_formats(nb::module_& m) {
             nb::list r;
             for (const auto& [name, t] : f.model->graph.weights)
               if (t.type.dtype != DType::kString)
-                r.append(nb::make_tuple(name, nb::steal(wrap_value(f.weights.get(t)))));
+                r.append(nb::make_tuple(name, tensor_object(f.weights.get(t))));
             return r;
           },
           "[(name, tensor)] of the data that recordings use.")
@@ -163,7 +148,7 @@ void bind_formats(nb::module_& m) {
               for (const auto& [name, a] : n.attrs)
                 if (const auto* t = std::get_if<FileTensor>(&a); t && t->buffer)
                   r.append(nb::make_tuple(n.outputs.empty() ? n.name : n.outputs[0],
-                                          nb::steal(wrap_value(make_data(t->type, t->buffer)))));
+                                          tensor_object(make_data(t->type, t->buffer))));
             });
             return r;
           },
@@ -190,43 +175,39 @@ void bind_formats(nb::module_& m) {
       .def(
           "record",
           [](FileModel& f, nb::list inputs, nb::object watch) {
-            return guard([&]() -> PyObject* {
-              std::vector<Item> in;
-              for (nb::handle h : inputs) in.push_back(item_of(h.ptr()));
-              WatchFn see;
-              if (!watch.is_none())
-                see = [&](const ModelNode&, const std::string& name, const Value& v) { watch(name, nb::steal(wrap_value(v))); };
-              nb::list out;
-              for (const Item& i : record_items(*f.model, in, &f.weights, see)) out.append(object_of(i));
-              return out.release().ptr();
-            });
+            std::vector<Item> in;
+            for (nb::handle h : inputs) in.push_back(item_of(h.ptr()));
+            WatchFn see;
+            if (!watch.is_none())
+              see = [&](const ModelNode&, const std::string& name, const Value& v) { watch(name, tensor_object(v)); };
+            nb::list out;
+            for (const Item& i : record_items(*f.model, in, &f.weights, see)) out.append(object_of(i));
+            return out;
           },
           nb::arg("inputs"), nb::arg("watch").none() = nb::none(),
           "Records the model on tensors; returns its outputs.");
   m.def(
       "infer_types",
       [](FileModel& f, nb::list types) {
-        return guard([&]() -> PyObject* {
-          std::vector<Item> in;
-          for (nb::handle h : types) {
-            const nb::tuple t = nb::cast<nb::tuple>(h);
-            TensorType type;
-            if (!dtype_from_object(nb::object(t[0]).ptr(), &type.dtype))
-              type_error("infer_types: unknown dtype.");
-            type.shape = as_shape(nb::object(t[1]).ptr(), "infer_types");
-            Item i;
-            i.value = make_input(type, static_cast<int64_t>(in.size()));
-            in.push_back(std::move(i));
-          }
-          nb::list out;
-          for (const Item& i : record_items(*f.model, in, &f.weights)) {
-            if (!i.value) type_error("infer_types: an output is a sequence.");
-            nb::list dims;
-            for (Dim d : i.value.shape()) dims.append(d);
-            out.append(nb::make_tuple(std::string(dtype_name(i.value.dtype())), dims));
-          }
-          return out.release().ptr();
-        });
+        std::vector<Item> in;
+        for (nb::handle h : types) {
+          const nb::tuple t = nb::cast<nb::tuple>(h);
+          TensorType type;
+          if (!dtype_from_object(nb::object(t[0]).ptr(), &type.dtype))
+            type_error("infer_types: unknown dtype.");
+          type.shape = as_shape(nb::object(t[1]).ptr(), "infer_types");
+          Item i;
+          i.value = make_input(type, static_cast<int64_t>(in.size()));
+          in.push_back(std::move(i));
+        }
+        nb::list out;
+        for (const Item& i : record_items(*f.model, in, &f.weights)) {
+          if (!i.value) type_error("infer_types: an output is a sequence.");
+          nb::list dims;
+          for (Dim d : i.value.shape()) dims.append(d);
+          out.append(nb::make_tuple(std::string(dtype_name(i.value.dtype())), dims));
+        }
+        return out;
       },
       nb::arg("model"), nb::arg("types"),
       "[(dtype, dims)] of the outputs for inputs of these types, without any data.");

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "data/jpeg.h"
-#include "py/py_tensor.h"
+#include "py/objects.h"
 #include "run/executor.h"
 
 namespace nb = nanobind;
@@ -137,7 +137,7 @@ class PyLoader {
   nb::object take(Ticket& t) {
     for (uint8_t f : t.batch->failed)
       if (f) value_error("BatchLoader: the batch is not whole.");
-    return nb::steal(wrap(make_ref<Tensor>(make_data(t.type, std::move(t.batch->out)))));
+    return tensor_object(make_data(t.type, std::move(t.batch->out)));
   }
 
  private:
@@ -152,16 +152,6 @@ class PyLoader {
   pid_t pid_;
   std::unique_ptr<data::Loader> loader_;
 };
-
-template <class F>
-auto translated(F f) {
-  try {
-    return f();
-  } catch (const Error& e) {
-    set_python_error(e);
-    throw nb::python_error();
-  }
-}
 
 // Memory of a tensor to be, which NumPy fills first.
 struct HostBatch {
@@ -230,12 +220,10 @@ void bind_loader(nb::module_& m) {
   nb::class_<HostBatch>(m, "HostBatch", "Memory of a tensor that NumPy fills before the tensor is made.")
       .def("__init__",
            [](HostBatch* self, const std::vector<int64_t>& shape, nb::handle dtype) {
-             translated([&] {
-               TensorType t;
-               if (!dtype_from_object(dtype.ptr(), &t.dtype)) type_error("HostBatch: unknown dtype.");
-               for (int64_t e : shape) t.shape.push_back(e);
-               return new (self) HostBatch{t, allocate_buffer(t)};
-             });
+             TensorType t;
+             if (!dtype_from_object(dtype.ptr(), &t.dtype)) type_error("HostBatch: unknown dtype.");
+             for (int64_t e : shape) t.shape.push_back(e);
+             new (self) HostBatch{t, allocate_buffer(t)};
            })
       .def(
           "bytes",
@@ -246,11 +234,11 @@ void bind_loader(nb::module_& m) {
           },
           "The memory as a NumPy array of bytes.")
       .def("tensor",
-           [](const HostBatch& b) { return nb::steal(wrap(make_ref<Tensor>(make_data(b.type, b.buffer)))); });
+           [](const HostBatch& b) { return tensor_object(make_data(b.type, b.buffer)); });
   m.def(
       "stack_values",
       [](nb::handle list) {
-        PyObject* r = translated([&] { return stack_values(list); });
+        PyObject* r = stack_values(list);
         return r ? nb::steal(r) : nb::none();
       },
       "A new tensor [N, ...] with the values of N equal ones that are at hand and need no gradient; None "
@@ -258,28 +246,17 @@ void bind_loader(nb::module_& m) {
   m.def(
       "image_values",
       [](const nb::ndarray<const uint8_t, nb::ndim<3>, nb::device::cpu>& image, const Floats& table) {
-        return nb::steal(translated([&] { return image_values(image, table); }));
+        return owned(image_values(image, table));
       },
       "uint8 [H, W, C] through a table float32 [C, 256] to a tensor float32 [C, H, W].");
   nb::class_<Ticket>(m, "BatchTicket", "A batch on its way.");
   nb::class_<PyLoader>(m, "BatchLoader", "Threads that make batches of images (see src/data/loader.h).")
-      .def(
-          "__init__",
-          [](PyLoader* self, nb::object images, nb::object table, int threads) {
-            translated([&] { return new (self) PyLoader(images, table, threads); });
-          },
-          nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
-      .def(
-          "submit",
-          [](PyLoader& l, nb::object rows, nb::object paths, nb::object moves, int height, int width) {
-            return translated([&] { return l.submit(rows, paths, moves, height, width); });
-          },
-          nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(), nb::arg("height"),
-          nb::arg("width"))
-      .def("wait", [](PyLoader& l, Ticket& t) { return translated([&] { return l.wait(t); }); })
-      .def("give", [](PyLoader& l, Ticket& t, int64_t i,
-                      const Bytes& p) { return translated([&] { return l.give(t, i, p); }); })
-      .def("take", [](PyLoader& l, Ticket& t) { return translated([&] { return l.take(t); }); })
+      .def(nb::init<nb::object, nb::object, int>(), nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
+      .def("submit", &PyLoader::submit, nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(),
+           nb::arg("height"), nb::arg("width"))
+      .def("wait", &PyLoader::wait)
+      .def("give", &PyLoader::give)
+      .def("take", &PyLoader::take)
       .def("stop", &PyLoader::stop);
   m.def("load_jpeg_library", &data::load_jpeg_library,
         "Loads the first usable libjpeg-turbo of a list; its name, or ''.");

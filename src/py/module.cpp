@@ -18,6 +18,7 @@
 #include "cpu/parallel.h"
 #include "plan/profile.h"
 #include "py/formats.h"
+#include "py/objects.h"
 
 namespace nb = nanobind;
 
@@ -34,15 +35,6 @@ namespace {
 struct DTypeObject {
   DType t;
 };
-
-nb::object steal(PyObject* p) {
-  if (!p) throw nb::python_error();
-  return nb::steal(p);
-}
-template <class F>
-nb::object call_guarded(F f) {
-  return steal(guarded([&]() -> PyObject* { return f(); }));
-}
 
 std::vector<std::string> words(const char* s) {
   std::vector<std::string> r;
@@ -83,11 +75,9 @@ void bind_dtypes(nb::module_& m) {
   }
   m.attr("dtypes") = all;
   m.def("dtype", [](nb::handle o) {
-    return call_guarded([&] {
-      DType t;
-      if (!dtype_from_object(o.ptr(), &t)) type_error("dtype: unknown element type.");
-      return Py_NewRef(dtype_object(t));
-    });
+    DType t;
+    if (!dtype_from_object(o.ptr(), &t)) type_error("dtype: unknown element type.");
+    return dtype_of(t);
   }, "The DType for a name, a NumPy dtype or a Python type.");
 }
 
@@ -102,7 +92,7 @@ void bind_ops(nb::module_& m) {
   auto publish = [&](const std::string& name, const OpDef& op, bool inplace) {
     const auto dot = name.rfind('.');
     const std::string scope = name.substr(0, dot), leaf = name.substr(dot + 1);
-    nb::object f = steal(make_op_callable(op, inplace, leaf.c_str()));
+    nb::object f = owned(make_op_callable(op, inplace, leaf.c_str()));
     if (scope == "paddle.Tensor") {
       if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), leaf.c_str(), f.ptr()) != 0) throw nb::python_error();
       return;
@@ -114,13 +104,13 @@ void bind_ops(nb::module_& m) {
   size_t n_public = 0;
   std::set<std::string> names;
   for (const OpDef* op : all_ops()) {
-    ops.attr(op->name.c_str()) = steal(make_op_callable(*op, false, op->name.c_str()));
+    ops.attr(op->name.c_str()) = owned(make_op_callable(*op, false, op->name.c_str()));
     for (const std::string& name : words(op->python)) {
       publish(name, *op, false);
       names.insert(name.substr(name.rfind('.') + 1));
       if (op->inplace_variant) publish(name + "_", *op, true);
     }
-    if (op->inplace_variant) ops.attr((op->name + "_").c_str()) = steal(make_op_callable(*op, true, (op->name + "_").c_str()));
+    if (op->inplace_variant) ops.attr((op->name + "_").c_str()) = owned(make_op_callable(*op, true, (op->name + "_").c_str()));
   }
   n_public = names.size();
   m.attr("ops") = ops;
@@ -152,137 +142,106 @@ void bind_ops(nb::module_& m) {
 
 void bind_tensors(nb::module_& m) {
   m.def("from_buffer", [](nb::handle array, nb::object dtype, bool stop_gradient) {
-    return call_guarded([&] {
-      Value v = value_from_buffer(array.ptr());
-      if (!dtype.is_none()) {
-        DType t;
-        if (!dtype_from_object(dtype.ptr(), &t)) type_error("to_tensor: unknown dtype.");
-        NoGrad guard;
-        if (v.dtype() != t) v = call("cast", {v}, {{"dtype", t}});
-      }
-      auto x = make_ref<Tensor>(v);
-      if (!stop_gradient) x->set_stop_gradient(false);
-      return wrap(x);
-    });
+    Value v = value_from_buffer(array.ptr());
+    if (!dtype.is_none()) {
+      DType t;
+      if (!dtype_from_object(dtype.ptr(), &t)) type_error("to_tensor: unknown dtype.");
+      NoGrad guard;
+      if (v.dtype() != t) v = call("cast", {v}, {{"dtype", t}});
+    }
+    auto x = make_ref<Tensor>(v);
+    if (!stop_gradient) x->set_stop_gradient(false);
+    return owned(wrap(x));
   }, nb::arg("array"), nb::arg("dtype").none() = nb::none(), nb::arg("stop_gradient") = true,
      "A tensor with a copy of a NumPy array (or other buffer).");
   m.def("grad", [](nb::handle outputs, nb::handle inputs, nb::object grad_outputs, bool retain, bool create, bool allow_unused, nb::object) {
-    return call_guarded([&]() -> PyObject* {
-      const GradMode mode(true);  // the graph was recorded: under no_grad, too, leaves are asked for as leaves
-      BackwardRequest r;
-      r.outputs = values_of(outputs), r.wanted = values_of(inputs);
-      if (!grad_outputs.is_none()) r.grads = values_of(grad_outputs);
-      r.leaves = false, r.retain_graph = retain, r.create_graph = create;
-      BackwardResult res = backward(r);
-      PyObject* l = PyList_New(res.wanted.size());
-      for (size_t i = 0; i < res.wanted.size(); ++i) {
-        if (!res.wanted[i] && !allow_unused) {
-          Py_DECREF(l);
-          value_error("grad: input ", i, " does not take part in the outputs. Hint: allow_unused=True returns None for it.");
-        }
-        PyList_SET_ITEM(l, i, res.wanted[i] ? wrap_value(res.wanted[i]) : Py_NewRef(Py_None));
-      }
-      return l;
-    });
+    const GradMode mode(true);  // the graph was recorded: under no_grad, too, leaves are asked for as leaves
+    BackwardRequest r;
+    r.outputs = values_of(outputs), r.wanted = values_of(inputs);
+    if (!grad_outputs.is_none()) r.grads = values_of(grad_outputs);
+    r.leaves = false, r.retain_graph = retain, r.create_graph = create;
+    BackwardResult res = backward(r);
+    for (size_t i = 0; i < res.wanted.size(); ++i)
+      if (!res.wanted[i] && !allow_unused)
+        value_error("grad: input ", i, " does not take part in the outputs. Hint: allow_unused=True returns None for it.");
+    return tensor_objects(res.wanted);
   }, nb::arg("outputs"), nb::arg("inputs"), nb::arg("grad_outputs").none() = nb::none(), nb::arg("retain_graph") = false,
      nb::arg("create_graph") = false, nb::arg("allow_unused") = false, nb::arg("no_grad_vars").none() = nb::none());
   m.def("backward", [](nb::handle tensors, nb::object grads, bool retain) {
-    call_guarded([&] {
-      BackwardRequest r;
-      r.outputs = values_of(tensors), r.retain_graph = retain;
-      if (!grads.is_none()) r.grads = values_of(grads);
-      accumulate_backward(r);
-      return Py_NewRef(Py_None);
-    });
+    BackwardRequest r;
+    r.outputs = values_of(tensors), r.retain_graph = retain;
+    if (!grads.is_none()) r.grads = values_of(grads);
+    accumulate_backward(r);
   }, nb::arg("tensors"), nb::arg("grad_tensors").none() = nb::none(), nb::arg("retain_graph") = false);
   m.def("custom_grad", [](nb::handle inputs, nb::handle outputs, nb::object backward) {
-    return call_guarded([&]() -> PyObject* {
-      std::vector<Value> in = values_of(inputs), out = values_of(outputs);
-      Values all(out.begin(), out.end());
-      for (const Value& v : in) all.push_back(v);
-      Values r = call_all("custom_grad", all, {{"n", static_cast<int64_t>(out.size())}});
-      if (!r.empty() && r[0].node->requires_grad) {
-        const size_t n_out = out.size(), n_in = in.size();
-        auto fn = std::shared_ptr<nb::object>(new nb::object(backward), [](nb::object* o) {
-          nb::gil_scoped_acquire g;
-          delete o;
-        });
-        r[0].node->make_extra().custom_vjp = [fn, n_out, n_in](const Values& g) -> Values {
-          const Obj list(PyList_New(g.size()));
-          for (uint32_t i = 0; i < g.size(); ++i) PyList_SET_ITEM(list.get(), i, g[i] ? wrap_value(g[i]) : Py_NewRef(Py_None));
-          const Obj res = Obj::check(PyObject_CallFunctionObjArgs(fn->ptr(), list.get(), nullptr));
-          Values gi(static_cast<uint32_t>(n_out + n_in));
-          const Obj seq = Obj::check(PySequence_Fast(res.get(), "backward must return a list of gradients"));
-          for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()) && i < static_cast<Py_ssize_t>(n_in); ++i) {
-            PyObject* o = PySequence_Fast_GET_ITEM(seq.get(), i);
-            if (o != Py_None) gi[n_out + i] = tensor_of(o).value();
-          }
-          return gi;
-        };
-      }
-      PyObject* l = PyList_New(r.size());
-      for (uint32_t i = 0; i < r.size(); ++i) PyList_SET_ITEM(l, i, wrap_value(r[i]));
-      return l;
-    });
+    std::vector<Value> in = values_of(inputs), out = values_of(outputs);
+    Values all(out.begin(), out.end());
+    for (const Value& v : in) all.push_back(v);
+    Values r = call_all("custom_grad", all, {{"n", static_cast<int64_t>(out.size())}});
+    if (!r.empty() && r[0].node->requires_grad) {
+      const size_t n_out = out.size(), n_in = in.size();
+      auto fn = std::shared_ptr<nb::object>(new nb::object(backward), [](nb::object* o) {
+        nb::gil_scoped_acquire g;
+        delete o;
+      });
+      r[0].node->make_extra().custom_vjp = [fn, n_out, n_in](const Values& g) -> Values {
+        const Obj res = Obj::check(PyObject_CallFunctionObjArgs(fn->ptr(), tensor_objects(g).ptr(), nullptr));
+        Values gi(static_cast<uint32_t>(n_out + n_in));
+        const Obj seq = Obj::check(PySequence_Fast(res.get(), "backward must return a list of gradients"));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()) && i < static_cast<Py_ssize_t>(n_in); ++i) {
+          PyObject* o = PySequence_Fast_GET_ITEM(seq.get(), i);
+          if (o != Py_None) gi[n_out + i] = tensor_of(o).value();
+        }
+        return gi;
+      };
+    }
+    return tensor_objects(r);
   }, nb::arg("inputs"), nb::arg("outputs"), nb::arg("backward"));
 }
 
 // recompute_begin() -> mark; recompute_end(mark, tensors) -> tensors, or with None after a failure.
 void bind_recompute(nb::module_& m) {
   m.def("recompute_begin", [] { return ++Context::current().uncut, next_node_id(); });
-  m.def("recompute_end", [](uint64_t mark, nb::object outputs) {
-    return call_guarded([&]() -> PyObject* {
-      --Context::current().uncut;
-      if (outputs.is_none()) return Py_NewRef(Py_None);
-      const std::vector<Value> out = values_of(outputs);
-      const Values made = recompute(Values(out.begin(), out.end()), mark);
-      PyObject* l = PyList_New(made.size());
-      for (uint32_t i = 0; i < made.size(); ++i)
-        PyList_SET_ITEM(l, i, made[i] == out[i] ? Py_NewRef(nb::object(outputs[i]).ptr()) : wrap_value(made[i]));
-      return l;
-    });
+  m.def("recompute_end", [](uint64_t mark, nb::object outputs) -> nb::object {
+    --Context::current().uncut;
+    if (outputs.is_none()) return outputs;
+    const std::vector<Value> out = values_of(outputs);
+    const Values made = recompute(Values(out.begin(), out.end()), mark);
+    nb::list r;
+    for (uint32_t i = 0; i < made.size(); ++i) r.append(made[i] == out[i] ? nb::object(outputs[i]) : tensor_object(made[i]));
+    return r;
   }, nb::arg("mark"), nb::arg("outputs").none());
 }
 
-void guarded_call(void (*f)()) {
-  call_guarded([&] { return f(), Py_NewRef(Py_None); });
-}
-
 void bind_modes(nb::module_& m) {
-  m.def("run_pending", [] { guarded_call([] { Context::current().flush(); }); }, "Runs what live tensors are waiting for.");
+  m.def("run_pending", [] { Context::current().flush(); }, "Runs what live tensors are waiting for.");
   m.def("close_step", [] { Context::current().step_closed = true; }, "optimizer.step() was recorded; it runs at the next trigger.");
   m.def("reopen_step", [] { return std::exchange(Context::current().step_closed, false); }, "What follows still belongs to the closed step; returns whether one was.");
-  m.def("cut_point", [] { guarded_call([] { Context::current().cut_point(); }); });
+  m.def("cut_point", [] { Context::current().cut_point(); });
   m.def("grad_enabled", [] { return modes().grad; });
   m.def("set_grad_enabled", [](bool on) { modes().grad = on; });
   m.def("set_default_dtype", [](nb::handle h) {
-    call_guarded([&] {
-      DType t;
-      if (!dtype_from_object(h.ptr(), &t) || !is_float(t)) type_error("set_default_dtype: expected a floating-point dtype.");
-      set_default_dtype(t);
-      return Py_NewRef(Py_None);
-    });
+    DType t;
+    if (!dtype_from_object(h.ptr(), &t) || !is_float(t)) type_error("set_default_dtype: expected a floating-point dtype.");
+    set_default_dtype(t);
   });
   m.def("get_default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_amp", [](nb::object level, nb::object dtype, nb::object white, nb::object black) {
-    call_guarded([&] {
-      Amp a;
-      if (!level.is_none()) {
-        const std::string l = nb::cast<std::string>(level);
-        a.level = l == "O2" ? 2 : l == "O1" ? 1 : 0;
-        DType t = DType::kBFloat16;
-        if (!dtype.is_none() && !dtype_from_object(dtype.ptr(), &t)) type_error("auto_cast: unknown dtype.");
-        a.dtype = t;
-        auto uids = [](nb::object set, std::vector<uint64_t>* out) {
-          if (set.is_none()) return;
-          for (nb::handle h : set)
-            if (const OpDef* op = find_op(nb::cast<std::string>(h))) out->push_back(op->uid);
-        };
-        uids(white, &a.white), uids(black, &a.black);
-      }
-      amp() = std::move(a);
-      return Py_NewRef(Py_None);
-    });
+    Amp a;
+    if (!level.is_none()) {
+      const std::string l = nb::cast<std::string>(level);
+      a.level = l == "O2" ? 2 : l == "O1" ? 1 : 0;
+      DType t = DType::kBFloat16;
+      if (!dtype.is_none() && !dtype_from_object(dtype.ptr(), &t)) type_error("auto_cast: unknown dtype.");
+      a.dtype = t;
+      auto uids = [](nb::object set, std::vector<uint64_t>* out) {
+        if (set.is_none()) return;
+        for (nb::handle h : set)
+          if (const OpDef* op = find_op(nb::cast<std::string>(h))) out->push_back(op->uid);
+      };
+      uids(white, &a.white), uids(black, &a.black);
+    }
+    amp() = std::move(a);
   }, nb::arg("level").none(), nb::arg("dtype").none() = nb::none(), nb::arg("white").none() = nb::none(), nb::arg("black").none() = nb::none());
   m.def("amp_state", []() -> nb::object {
     if (amp().level == 0) return nb::none();
@@ -373,6 +332,14 @@ NB_MODULE(_core, m) {
   using namespace yuloh::py;
   nb::set_leak_warnings(false);
   m.doc() = "The C++ core of Yuloh.";
+  nb::register_exception_translator([](const std::exception_ptr& e, void*) {
+    try {
+      std::rethrow_exception(e);
+    } catch (const PythonError&) {  // is set already
+    } catch (const Error& error) {
+      set_python_error(error);
+    }
+  });
   register_cpu();
   bind_dtypes(m);
   bind_ops(m);

@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What program.cpp and advise.cpp share: failures as Python exceptions, types and tensors as objects.
+// What the nanobind part of the binding shares: types and tensors as objects. Failures of the core become Python exceptions
+// by themselves (module.cpp registers the translator).
 #pragma once
 #include <nanobind/nanobind.h>
 
 #include <vector>
 
 #include "py/py_tensor.h"
-#include "run/program.h"
 
 namespace yuloh::py {
 namespace nb = nanobind;
 
-// A failure of the core as the Python exception it stands for.
-template <class F>
-auto checked(F f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const PythonError&) {
-    throw nb::python_error();
-  } catch (const NeedsData& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
-  } catch (const Error& e) {
-    set_python_error(e);
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  }
-  throw nb::python_error();
+inline nb::object owned(PyObject* p) {  // a new reference; none: the error that is set
+  if (!p) throw nb::python_error();
+  return nb::steal(p);
 }
-
-inline nb::object tensor_object(const Value& v) {
-  PyObject* o = wrap_value(v);
-  if (!o) throw nb::python_error();
-  return nb::steal(o);
+inline nb::object tensor_object(const Value& v) { return owned(wrap_value(v)); }
+template <class List>
+nb::list tensor_objects(const List& values) {  // None for no value
+  nb::list r;
+  for (const Value& v : values) r.append(v ? tensor_object(v) : nb::none());
+  return r;
 }
 inline nb::object dtype_of(DType t) { return nb::borrow(dtype_object(t)); }
 

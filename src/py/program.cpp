@@ -13,6 +13,7 @@
 #include "formats/pir_write.h"
 #include "formats/write_model.h"
 #include "py/objects.h"
+#include "run/program.h"
 #include "run/recording.h"
 #include "run/traced.h"
 
@@ -43,32 +44,26 @@ std::vector<ProgramPort> ports_from(nb::handle list) {
 class Recorder {
  public:
   Recorder(nb::handle types, nb::handle named) {
-    checked([&] {
-      Context::current().flush();  // what was pending before has its values now
-      no_grad_ = std::make_unique<NoGrad>();
-      for (nb::handle h : named) {
-        const nb::tuple t = nb::cast<nb::tuple>(h);  // name, tensor, is_parameter
-        Tensor& x = tensor_of(nb::object(t[1]).ptr());
-        names_.push_back({nb::cast<std::string>(t[0]), x.name, !x.stop_gradient(), nb::cast<bool>(t[2]), x.value()});
-        cells_.push_back(x.cell());
-      }
-      recording_ = std::make_unique<Recording>(true);
-      int64_t number = 0;
-      for (const TensorType& t : types_from(types)) inputs_.push_back(make_input(t, number++));
-    });
+    Context::current().flush();  // what was pending before has its values now
+    no_grad_ = std::make_unique<NoGrad>();
+    for (nb::handle h : named) {
+      const nb::tuple t = nb::cast<nb::tuple>(h);  // name, tensor, is_parameter
+      Tensor& x = tensor_of(nb::object(t[1]).ptr());
+      names_.push_back({nb::cast<std::string>(t[0]), x.name, !x.stop_gradient(), nb::cast<bool>(t[2]), x.value()});
+      cells_.push_back(x.cell());
+    }
+    recording_ = std::make_unique<Recording>(true);
+    int64_t number = 0;
+    for (const TensorType& t : types_from(types)) inputs_.push_back(make_input(t, number++));
   }
   nb::list inputs() const {
-    nb::list r;
-    for (const Value& v : inputs_) r.append(tensor_object(v));
-    return r;
+    return tensor_objects(inputs_);
   }
   std::shared_ptr<Trace> finish(nb::handle outputs) {
-    return checked([&] {
-      if (!recording_) fail(ErrorKind::kRuntime, "to_static: this recording has ended.");
-      std::vector<Value> out;
-      for (nb::handle h : outputs) out.push_back(tensor_of(h.ptr()).value());
-      return std::make_shared<Trace>(take_trace(*recording_, inputs_, out, names_));
-    });
+    if (!recording_) fail(ErrorKind::kRuntime, "to_static: this recording has ended.");
+    std::vector<Value> out;
+    for (nb::handle h : outputs) out.push_back(tensor_of(h.ptr()).value());
+    return std::make_shared<Trace>(take_trace(*recording_, inputs_, out, names_));
   }
   std::vector<std::string> written() const {  // state that the function changed
     std::vector<std::string> r;
@@ -143,14 +138,12 @@ std::string option_text(nb::handle h) {
 }
 
 std::shared_ptr<Session> make_session(std::shared_ptr<Program> p, nb::kwargs kw) {
-  return checked([&] {
-    SessionOptions o;
-    for (auto [key, value] : kw) {
-      const std::string k = nb::cast<std::string>(key);
-      if (!set_option(&o, k, option_text(value))) type_error("session: unknown option `", k, "`.");
-    }
-    return std::make_shared<Session>(std::move(p), std::move(o));
-  });
+  SessionOptions o;
+  for (auto [key, value] : kw) {
+    const std::string k = nb::cast<std::string>(key);
+    if (!set_option(&o, k, option_text(value))) type_error("session: unknown option `", k, "`.");
+  }
+  return std::make_shared<Session>(std::move(p), std::move(o));
 }
 
 formats::WriteOptions write_options(const nb::kwargs& kw) {
@@ -193,11 +186,9 @@ void bind_traced(nb::module_& m) {
         }
         return r;
       }, [](Program& p, nb::handle list) {
-        checked([&] {
-          std::vector<std::vector<TensorType>> warm;
-          for (nb::handle h : list) warm.push_back(types_from(h));
-          p.warm = std::move(warm);
-        });
+        std::vector<std::vector<TensorType>> warm;
+        for (nb::handle h : list) warm.push_back(types_from(h));
+        p.warm = std::move(warm);
       }, "Input types that a Session gets ready for when it is made.");
   nb::class_<TracedProgram, Program>(m, "TracedProgram")
       .def_prop_ro("dims", [](const TracedProgram& p) { return p.dims; })
@@ -210,61 +201,51 @@ void bind_traced(nb::module_& m) {
         return r;
       }, "[(name, parameter name, trainable, is_parameter, tensor)]")
       .def("types", [](const TracedProgram& p, nb::handle inputs) {
-        return checked([&] {
-          const Recording recording(true);
-          Values in, weights;
-          for (const TensorType& t : types_from(inputs)) in.push_back(make_input(t, static_cast<int64_t>(in.size())));
-          for (const TracedWeight& w : p.weights) weights.push_back(w.value);
-          std::vector<Values> made;
-          p.replay(in, weights, &made);
-          nb::list r;
-          for (const Values& node : made) {
-            nb::list outputs;
-            for (const Value& v : node) outputs.append(type_object(v.type()));
-            r.append(outputs);
-          }
-          return r;
-        });
+        const Recording recording(true);
+        Values in, weights;
+        for (const TensorType& t : types_from(inputs)) in.push_back(make_input(t, static_cast<int64_t>(in.size())));
+        for (const TracedWeight& w : p.weights) weights.push_back(w.value);
+        std::vector<Values> made;
+        p.replay(in, weights, &made);
+        nb::list r;
+        for (const Values& node : made) {
+          nb::list outputs;
+          for (const Value& v : node) outputs.append(type_object(v.type()));
+          r.append(outputs);
+        }
+        return r;
       }, "[[(shape, dtype) of every output]] of every node for [(shape, dtype)] of the inputs.")
       .def("replay", [](const TracedProgram& p, nb::handle inputs, nb::object weights) {
-        return checked([&] {
-          capture_position();
-          const std::vector<Value> in = values_from(inputs);
-          Values out;
-          if (weights.is_none()) {
-            out = p.record(Values(in.begin(), in.end()));
-          } else {
-            const std::vector<Value> w = values_from(weights);
-            if (w.size() != p.weights.size()) value_error("program: got ", w.size(), " weights; expected ", p.weights.size(), ".");
-            out = p.replay(Values(in.begin(), in.end()), Values(w.begin(), w.end()));
-          }
-          nb::list r;
-          for (const Value& v : out) r.append(tensor_object(v));
-          return r;
-        });
+        capture_position();
+        const std::vector<Value> in = values_from(inputs);
+        Values out;
+        if (weights.is_none()) {
+          out = p.record(Values(in.begin(), in.end()));
+        } else {
+          const std::vector<Value> w = values_from(weights);
+          if (w.size() != p.weights.size()) value_error("program: got ", w.size(), " weights; expected ", p.weights.size(), ".");
+          out = p.replay(Values(in.begin(), in.end()), Values(w.begin(), w.end()));
+        }
+        return tensor_objects(out);
       }, nb::arg("inputs"), nb::arg("weights").none() = nb::none(), "Records it into the graph of this thread; gradients flow.")
-      .def("save", [](const TracedProgram& p, const std::string& path) { checked([&] { formats::write_package(p, path); }); })
-      .def_static("load", [](const std::string& path) { return checked([&] {
+      .def("save", [](const TracedProgram& p, const std::string& path) { formats::write_package(p, path); })
+      .def_static("load", [](const std::string& path) {
         const formats::Package p = formats::read_package(path);
         if (!p.traced) value_error("load: ", path, " holds a model of another format, not a program that was recorded here.");
         return p.traced;
-      }); });
+      });
   m.def("load_program", [](const std::string& path, const std::string& params) -> std::shared_ptr<Program> {
-    return checked([&]() -> std::shared_ptr<Program> {
-      if (formats::is_package(path)) return formats::read_package(path).program();
-      return std::const_pointer_cast<Program>(formats::make_program(formats::read_model(path, params)));
-    });
+    if (formats::is_package(path)) return formats::read_package(path).program();
+    return std::const_pointer_cast<Program>(formats::make_program(formats::read_model(path, params)));
   }, nb::arg("path"), nb::arg("params") = "", "The program in a file of any format that can be read.");
   m.def("write_model", [](const Program& p, const std::string& path, nb::kwargs kw) {
-    checked([&] { formats::write_model(p, path, write_options(kw)); });
+    formats::write_model(p, path, write_options(kw));
   }, nb::arg("program"), nb::arg("path"), nb::arg("options"),
      "Writes a program in the format of the path's suffix: .onnx, .json, .pdmodel, .yuloh. Options: opset, external_data, results, output_names, shapes.");
   m.def("unwritable", [](const Program& p, const std::string& path, nb::kwargs kw) {
-    return checked([&] {
-      nb::list r;
-      for (const formats::Unwritable& u : formats::unwritable(p, path, write_options(kw))) r.append(nb::make_tuple(u.op, u.count, u.place, u.why));
-      return r;
-    });
+    nb::list r;
+    for (const formats::Unwritable& u : formats::unwritable(p, path, write_options(kw))) r.append(nb::make_tuple(u.op, u.count, u.place, u.why));
+    return r;
   }, nb::arg("program"), nb::arg("path"), nb::arg("options"), "[(op, count, first place, why)] of all that write_model would refuse.");
   m.def("writable_rows", [](int opset) {
     nb::dict r;
@@ -274,12 +255,10 @@ void bind_traced(nb::module_& m) {
   m.def("is_package", [](const std::string& path) { return formats::is_package(path); });
   m.def("generalise", [](const std::vector<std::shared_ptr<Trace>>& corners, const std::vector<std::shared_ptr<Trace>>& more,
                          nb::handle inputs, std::vector<std::string> outputs, std::vector<std::string> dims) {
-    return checked([&] {
-      std::vector<Trace> c, e;
-      for (const auto& t : corners) c.push_back(*t);
-      for (const auto& t : more) e.push_back(*t);
-      return generalise(c, e, ports_from(inputs), std::move(outputs), std::move(dims));
-    });
+    std::vector<Trace> c, e;
+    for (const auto& t : corners) c.push_back(*t);
+    for (const auto& t : more) e.push_back(*t);
+    return generalise(c, e, ports_from(inputs), std::move(outputs), std::move(dims));
   }, nb::arg("corners"), nb::arg("more"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("dims"),
      "One program from traces at several sizes (run/traced.h).");
 }
@@ -290,25 +269,23 @@ void bind_programs(nb::module_& m) {
   nb::class_<Session>(m, "Session", "Runs a program; safe to use from many threads.")
       .def(nb::new_(&make_session))
       .def("run", [](Session& s, nb::handle inputs) {
-        return checked([&] {
-          std::vector<TensorType> types, out_types;
-          std::vector<Ref<Buffer>> buffers;
-          std::vector<Value> held;
-          for (nb::handle h : inputs) {
-            held.push_back(borrowed_array(h));
-            types.push_back(held.back().type());
-            buffers.push_back(held.back().node->outputs[0].buffer);
-          }
-          const std::vector<Ref<Buffer>> out = s.run(types, buffers, &out_types);
-          nb::list r;
-          for (size_t i = 0; i < out.size(); ++i) r.append(tensor_object(make_data(out_types[i], out[i])));
-          return r;
-        });
+        std::vector<TensorType> types, out_types;
+        std::vector<Ref<Buffer>> buffers;
+        std::vector<Value> held;
+        for (nb::handle h : inputs) {
+          held.push_back(borrowed_array(h));
+          types.push_back(held.back().type());
+          buffers.push_back(held.back().node->outputs[0].buffer);
+        }
+        const std::vector<Ref<Buffer>> out = s.run(types, buffers, &out_types);
+        nb::list r;
+        for (size_t i = 0; i < out.size(); ++i) r.append(tensor_object(make_data(out_types[i], out[i])));
+        return r;
       }, "Tensors for a list of Tensors or arrays.")
       .def("prepare", [](Session& s, nb::handle types) {
-        return checked([&] { return plan_object(s.prepare(types_from(types))); });
+        return plan_object(s.prepare(types_from(types)));
       }, "The plan for [(shape, dtype)] as a dict; None if the program needs data.")
-      .def("warm_up", [](Session& s, nb::handle types) { checked([&] { s.warm_up(types_from(types)); }); })
+      .def("warm_up", [](Session& s, nb::handle types) { s.warm_up(types_from(types)); })
       .def("clone", &Session::clone)
       .def("memory_report", [](const Session& s) {
         nb::dict d;

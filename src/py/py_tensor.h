@@ -32,7 +32,8 @@ Tensor& tensor_of(PyObject* o);        // throws TypeError
 PyObject* wrap(Ref<Tensor> t);         // new reference
 PyObject* wrap_value(const Value& v);
 
-// A Python error already set; thrown through C++ frames and turned back at the boundary.
+// A Python error already set; thrown through C++ frames and turned back at the boundary: `guarded` in raw CPython slots,
+// the translator of module.cpp under nanobind.
 struct PythonError {};
 void set_python_error(const Error& e);  // sets the matching exception type
 template <class F>

@@ -10,7 +10,7 @@
 #include "formats/mapped_file.h"
 #include "formats/onnx_types.h"
 #include "formats/safetensors.h"
-#include "py/py_tensor.h"
+#include "py/objects.h"
 #include "run/recording.h"
 
 namespace nb = nanobind;
@@ -18,20 +18,6 @@ namespace nb = nanobind;
 namespace yuloh::py {
 namespace {
 using namespace formats;
-
-template <class F>
-nb::object guard(F f) {
-  PyObject* p = guarded([&]() -> PyObject* { return f(); });
-  if (!p) throw nb::python_error();
-  return nb::steal(p);
-}
-template <class F>
-void guard_void(F f) {
-  guard([&] {
-    f();
-    return Py_NewRef(Py_None);
-  });
-}
 
 struct FileBytes {
   std::string name;
@@ -42,21 +28,18 @@ struct FileBytes {
 void open_bytes(FileBytes* self, nb::handle source, const std::string& name) {
   auto made = std::make_unique<FileBytes>();
   made->name = name;
-  guard_void([&] {
-    if (!PyBytes_Check(source.ptr())) {
-      made->bytes = map_file(nb::cast<std::string>(source));
-      return;
-    }
+  if (!PyBytes_Check(source.ptr())) {
+    made->bytes = map_file(nb::cast<std::string>(source));
+  } else {
     made->bytes = make_ref<Storage>();
     made->bytes->data = PyBytes_AS_STRING(source.ptr()),
     made->bytes->bytes = static_cast<size_t>(PyBytes_GET_SIZE(source.ptr()));
     PyObject* held = Py_NewRef(source.ptr());
     made->bytes->free = [held] {
-      const PyGILState_STATE g = PyGILState_Ensure();
+      const nb::gil_scoped_acquire g;
       Py_DECREF(held);
-      PyGILState_Release(g);
     };
-  });
+  }
   new (self) FileBytes(std::move(*made));
 }
 
@@ -68,20 +51,17 @@ FileTensor file_tensor(nb::handle h) {
 }
 
 nb::object float8_to_float32(nb::handle h) {
-  return guard([&]() -> PyObject* {
-    const FileTensor t = file_tensor(h);
-    if (t.type.dtype != DType::kFloat8E4M3 && t.type.dtype != DType::kFloat8E5M2)
-      type_error("float8_to_float32: expected a float8 tensor, got ", t.type.dtype, ".");
-    const int type = t.type.dtype == DType::kFloat8E4M3 ? kOnnxFloat8E4M3 : kOnnxFloat8E5M2;
-    const Ref<Buffer> from =
-        is_row_major(t.type.shape, t.buffer->strides) ? t.buffer : row_major_copy(t.type, *t.buffer);
-    const TensorType wide{DType::kFloat32, t.type.shape};
-    Ref<Buffer> to = allocate_buffer(wide);
-    const auto* p = static_cast<const unsigned char*>(from->data());
-    auto* q = static_cast<float*>(to->data());
-    for (int64_t i = 0, n = numel(wide.shape); i < n; ++i) q[i] = minifloat_to_float(type, p[i]);
-    return wrap_value(make_data(wide, std::move(to)));
-  });
+  const FileTensor t = file_tensor(h);
+  if (t.type.dtype != DType::kFloat8E4M3 && t.type.dtype != DType::kFloat8E5M2)
+    type_error("float8_to_float32: expected a float8 tensor, got ", t.type.dtype, ".");
+  const int type = t.type.dtype == DType::kFloat8E4M3 ? kOnnxFloat8E4M3 : kOnnxFloat8E5M2;
+  const Ref<Buffer> from = row_major(t.type, t.buffer);
+  const TensorType wide{DType::kFloat32, t.type.shape};
+  Ref<Buffer> to = allocate_buffer(wide);
+  const auto* p = static_cast<const unsigned char*>(from->data());
+  auto* q = static_cast<float*>(to->data());
+  for (int64_t i = 0, n = numel(wide.shape); i < n; ++i) q[i] = minifloat_to_float(type, p[i]);
+  return tensor_object(make_data(wide, std::move(to)));
 }
 }  // namespace
 
@@ -93,25 +73,20 @@ void bind_weight_files(nb::module_& m) {
       .def(
           "read",
           [](const FileBytes& f, size_t offset, size_t n) {
-            return guard([&]() -> PyObject* {
-              if (offset > f.bytes->bytes || n > f.bytes->bytes - offset)
-                value_error("load: ", f.name, " is cut short: ", n, " bytes at ", offset,
-                            " are needed, it has ", f.bytes->bytes, ".");
-              return PyBytes_FromStringAndSize(static_cast<const char*>(f.bytes->data) + offset,
-                                               static_cast<Py_ssize_t>(n));
-            });
+            if (offset > f.bytes->bytes || n > f.bytes->bytes - offset)
+              value_error("load: ", f.name, " is cut short: ", n, " bytes at ", offset,
+                          " are needed, it has ", f.bytes->bytes, ".");
+            return nb::bytes(static_cast<const char*>(f.bytes->data) + offset, n);
           },
           nb::arg("offset"), nb::arg("n"))
       .def(
           "tensor",
           [](const FileBytes& f, const std::string& name, size_t offset, const std::string& element,
              nb::handle shape, nb::handle strides, bool swap) {
-            return guard([&]() -> PyObject* {
-              const Shape s = as_shape(shape.ptr(), "load"), by = as_shape(strides.ptr(), "load");
-              const FileTensor t = tensor_in(cat(f.name, ": ", name), f.bytes, offset, element, s,
-                                             Ints(by.begin(), by.end()), swap);
-              return wrap_value(make_data(t.type, t.buffer));
-            });
+            const Shape s = as_shape(shape.ptr(), "load"), by = as_shape(strides.ptr(), "load");
+            const FileTensor t = tensor_in(cat(f.name, ": ", name), f.bytes, offset, element, s,
+                                           Ints(by.begin(), by.end()), swap);
+            return tensor_object(make_data(t.type, t.buffer));
           },
           nb::arg("name"), nb::arg("offset"), nb::arg("element"), nb::arg("shape"), nb::arg("strides"),
           nb::arg("swap") = false,
@@ -120,26 +95,22 @@ void bind_weight_files(nb::module_& m) {
       .def(
           "safetensors",
           [](const FileBytes& f) {
-            return guard([&]() -> PyObject* {
-              const SafeTensors all = read_safetensors(f.name, f.bytes);
-              nb::list tensors;
-              for (const auto& [name, t] : all.tensors)
-                tensors.append(nb::make_tuple(name, nb::steal(wrap_value(make_data(t.type, t.buffer)))));
-              return nb::make_tuple(tensors, nb::cast(all.metadata)).release().ptr();
-            });
+            const SafeTensors all = read_safetensors(f.name, f.bytes);
+            nb::list tensors;
+            for (const auto& [name, t] : all.tensors)
+              tensors.append(nb::make_tuple(name, tensor_object(make_data(t.type, t.buffer))));
+            return nb::make_tuple(tensors, nb::cast(all.metadata));
           },
           "([(name, tensor)], metadata) of a safetensors file.");
   m.def(
       "write_safetensors",
       [](const std::string& path, nb::list tensors, const std::map<std::string, std::string>& metadata) {
-        guard_void([&] {
-          std::vector<std::pair<std::string, FileTensor>> all;
-          for (nb::handle h : tensors) {
-            const nb::tuple pair = nb::cast<nb::tuple>(h);
-            all.emplace_back(nb::cast<std::string>(pair[0]), file_tensor(nb::object(pair[1])));
-          }
-          write_safetensors(path, all, metadata);
-        });
+        std::vector<std::pair<std::string, FileTensor>> all;
+        for (nb::handle h : tensors) {
+          const nb::tuple pair = nb::cast<nb::tuple>(h);
+          all.emplace_back(nb::cast<std::string>(pair[0]), file_tensor(nb::object(pair[1])));
+        }
+        write_safetensors(path, all, metadata);
       },
       nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
   m.def("float8_to_float32", &float8_to_float32, nb::arg("x"), "The same values as float32.");
