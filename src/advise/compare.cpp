@@ -14,9 +14,8 @@ namespace {
 constexpr int64_t kBlock = 64;  // neighbours that share an estimate
 
 std::vector<double> numbers(const Value& v) {
-  Ref<Buffer> b = read_value(v);
   const TensorType& t = v.type();
-  if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+  const Ref<Buffer> b = row_major(t, read_value(v));
   const int64_t n = numel(t.shape);
   std::vector<double> r(static_cast<size_t>(n));
   const char* p = static_cast<const char*>(b->data());

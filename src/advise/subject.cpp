@@ -21,8 +21,7 @@ Value widened(const Value& v, const Perturbation& p, uint64_t stream) {
   if (!is_float(v.dtype())) return v;
   if (v.node->traced) return cast(v, DType::kFloat64);
   const TensorType t{DType::kFloat64, v.shape()};
-  Ref<Buffer> from = read_value(v);
-  if (!is_row_major(t.shape, from->strides)) from = row_major_copy(v.type(), *from);
+  const Ref<Buffer> from = row_major(v.type(), read_value(v));
   Ref<Buffer> to = allocate_buffer(t);
   const char* x = static_cast<const char*>(from->data());
   double* y = static_cast<double*>(to->data());

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "formats/onnx_check.h"
-#include "run/tensor.h"
+#include "run/recording.h"
 
 namespace yuloh::formats {
 class Recorder : public InFlight {
@@ -85,7 +85,7 @@ class Recorder : public InFlight {
           it->second.value = make_data(t.type, t.buffer);
           break;
         }
-    if (!is_row_major(t.type.shape, t.buffer->strides)) t.buffer = row_major(t);
+    t.buffer = row_major(t.type, std::move(t.buffer));
     return t;
   }
 
@@ -356,20 +356,6 @@ class Recorder : public InFlight {
         if (x.node->kind == Node::Kind::kOp && !x.node->materialised(x.index)) stack.push_back(x.node.get());
     }
     return true;
-  }
-  static Ref<Buffer> row_major(const FileTensor& t) {
-    Ref<Buffer> b = allocate_buffer(t.type);
-    const size_t size = dtype_size(t.type.dtype);
-    const Ints strides = row_major_strides(t.type.shape);
-    const int64_t total = numel(t.type.shape);
-    for (int64_t i = 0; i < total; ++i) {
-      int64_t from = 0, left = i;
-      for (uint32_t d = 0; d < t.type.shape.size(); ++d)
-        from += left / strides[d] * t.buffer->strides[d], left %= strides[d];
-      std::memcpy(static_cast<char*>(b->data()) + i * size,
-                  static_cast<const char*>(t.buffer->data()) + from * size, size);
-    }
-    return b;
   }
 
   static constexpr int64_t kMaxNodes = 2'000'000;

@@ -64,9 +64,7 @@ Id OnnxGraph::constant(std::string key, const std::string& name, const TensorTyp
   return id;
 }
 Id OnnxGraph::constant(const Value& v, const std::string& name) {
-  Ref<Buffer> b = read_value(v);
-  if (!is_row_major(v.shape(), b->strides)) b = row_major_copy(v.type(), *b);
-  return constant("", name, v.type(), std::move(b));
+  return constant("", name, v.type(), row_major(v.type(), read_value(v)));
 }
 Id OnnxGraph::tensor(const std::vector<double>& v, DType t, std::vector<int64_t> dims) {
   TensorType type{t, {}};

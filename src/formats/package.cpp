@@ -73,9 +73,7 @@ namespace {
 void write_samples(Writer& w, PoolWriter* pool, const std::vector<GoldenSample>& samples) {
   const auto values = [&](const std::vector<Value>& list) {
     w.list(list, [&](const Value& v) {
-      Ref<Buffer> b = read_value(v);
-      if (!is_row_major(v.shape(), b->strides)) b = row_major_copy(v.type(), *b);
-      write_type(w, v.type()), w.number(pool->add(v.type(), std::move(b)));
+      write_type(w, v.type()), w.number(pool->add(v.type(), row_major(v.type(), read_value(v))));
     });
   };
   w.list(samples, [&](const GoldenSample& s) {

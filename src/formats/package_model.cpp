@@ -37,9 +37,7 @@ std::map<std::string, int64_t> read_opsets(Reader& r) {
 void write_tensor(Writer& w, PoolWriter* pool, const FileTensor& t) {
   write_type(w, t.type), w.number(t.stored_as);
   if (t.type.dtype == DType::kString) return write_texts(w, t.strings);
-  Ref<Buffer> b = t.buffer;
-  if (!is_row_major(t.type.shape, b->strides)) b = row_major_copy(t.type, *b);
-  w.number(pool->add(t.type, std::move(b)));
+  w.number(pool->add(t.type, row_major(t.type, t.buffer)));
 }
 FileTensor read_tensor(Reader& r, const PoolReader& pool) {
   FileTensor t;

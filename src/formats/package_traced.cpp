@@ -169,8 +169,7 @@ void write_traced(Writer& w, PoolWriter* pool, const TracedProgram& p) {
   w.list(p.dims, [&](const std::string& s) { w.text(s); });
   w.list(p.weights, [&](const TracedWeight& x) {
     const TensorType& t = x.value.type();
-    Ref<Buffer> b = read_value(x.value);
-    if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+    Ref<Buffer> b = row_major(t, read_value(x.value));
     w.text(x.name), w.text(x.parameter), w.number(x.trainable), w.number(x.is_parameter);
     write_type(w, t), w.number(pool->add(t, std::move(b)));
   });

@@ -126,8 +126,7 @@ void write_paddle(const std::string& path, const std::vector<std::string_view>& 
   std::vector<Ref<Buffer>> data;
   for (const auto& [name, v] : weights) {
     const TensorType& t = v.type();
-    Ref<Buffer> b = read_value(v);
-    if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+    Ref<Buffer> b = row_major(t, read_value(v));
     std::string desc;  // TensorDesc: data_type, dims
     const auto varint = [&desc](uint64_t n) {
       for (; n >= 128; n >>= 7) desc += static_cast<char>(n | 128);

@@ -162,8 +162,7 @@ PirGraph::Id PirGraph::whole(int64_t v, DType t, std::vector<int64_t> dims) {
 PirGraph::Id PirGraph::constant(const Value& v) {
   const TensorType& t = v.type();
   if (is_complex(t.dtype)) fail(ErrorKind::kNotImplemented, "constants of complex numbers have no counterpart");
-  Ref<Buffer> b = read_value(v);
-  if (!is_row_major(t.shape, b->strides)) b = row_major_copy(t, *b);
+  const Ref<Buffer> b = row_major(t, read_value(v));
   std::vector<double> data;
   Ints integers;
   for (int64_t i = 0; i < numel(t.shape); ++i) {

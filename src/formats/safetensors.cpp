@@ -8,6 +8,7 @@
 
 #include "formats/mapped_file.h"
 #include "formats/whole_file.h"
+#include "run/recording.h"
 
 namespace yuloh::formats {
 namespace {
@@ -270,15 +271,7 @@ void write_safetensors(const std::string& path,
     header[t->first] = {{"dtype", element_of(type.dtype).name},
                         {"shape", std::vector<int64_t>(type.shape.begin(), type.shape.end())},
                         {"data_offsets", {at, at + bytes}}};
-    data.push_back(t->second.buffer);
-    if (!is_row_major(type.shape, data.back()->strides)) {
-      data.back() = allocate_buffer(type);
-      char* to = static_cast<char*>(data.back()->data());
-      const Buffer& from = *t->second.buffer;
-      if (bytes)
-        gather(to, static_cast<const char*>(from.data()), element_of(type.dtype), type.shape, from.strides, 0,
-               false, t->first);
-    }
+    data.push_back(row_major(type, t->second.buffer));
     sizes.push_back(bytes);
     at += bytes;
   }

@@ -337,7 +337,7 @@ std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, cons
   }
   const Unlocked unlocked;
   for (size_t i = 0; i < types.size(); ++i)
-    r.inputs[i] = is_row_major(types[i].shape, inputs[i]->strides) ? inputs[i] : row_major_copy(types[i], *inputs[i]);
+    r.inputs[i] = row_major(types[i], inputs[i]);
   {
     const Running running;
     num_threads();  // this thread's team agrees with ours

@@ -71,4 +71,8 @@ Ref<Buffer> row_major_copy(const TensorType& t, const Buffer& b) {
   return r;
 }
 
+Ref<Buffer> row_major(const TensorType& t, Ref<Buffer> b) {
+  return is_row_major(t.shape, b->strides) ? std::move(b) : row_major_copy(t, *b);
+}
+
 }  // namespace yuloh
