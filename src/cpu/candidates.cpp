@@ -39,7 +39,7 @@ void register_cpu() {
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
         {"matmul", "yuloh_gemm_any", gemm_fits, make_gemm},
-        {"matmul_bias", "onednn", onednn::matmul_fits, onednn::make_matmul},
+        {"matmul_bias", "onednn", onednn::matmul_bias_fits, onednn::make_matmul, any_layout},
         {"matmul_bias", "yuloh_gemm_any", gemm_fits, make_gemm},
         {"max_pool", "yuloh_pool", pool_fits, make_pool, all_channels_last},
         {"max_pool_with_index", "yuloh_pool", pool_fits, make_pool, all_channels_last},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn_matmul.h"
 
-#include "cpu/matrix.h"
+#include "cpu/gemm.h"
 #include "cpu/onednn_common.h"
 
 namespace yuloh::onednn {
@@ -133,12 +133,11 @@ std::unique_ptr<Kernel> make_product(const MatrixProblem& m, FixedData* fixed) {
   }
 }
 
-bool matmul_fits(const KernelRequest& r, std::string* why) {
-  if (r.in.size() > 2 && r.in[2].strides[0] != 1) {
-    *why = "the bias is strided";
-    return false;
-  }
-  return product_fits(matrix_problem(r), why);
+bool matmul_fits(const KernelRequest& r, std::string* why) { return product_fits(matrix_problem(r), why); }
+bool matmul_bias_fits(const KernelRequest& r, std::string* why) {
+  *why = r.in[2].strides[0] != 1 ? "the bias is strided" : "the own product is faster on this shape";
+  const MatrixProblem m = matrix_problem(r);
+  return r.in[2].strides[0] == 1 && !own_product_is_faster(m) && product_fits(m, why);
 }
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& r) {
   const MatrixProblem m = matrix_problem(r);

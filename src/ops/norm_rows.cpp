@@ -43,7 +43,7 @@ const Register scalars{
     {.schema = "norm_relu_grad(Tensor x, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Tensor g, bool six=False) -> "
                "Tensor",
      .doc = "g where norm_affine(x, ...) is above 0 (and below 6), else 0: relu's gradient without its result "
-            "(passes/recompute.cpp).",
+            "(passes/rules.cpp).",
      .infer = like_first,
      .scalar =
          [](const Call& c, Scalar x, Scalar m, Scalar r, Scalar w, Scalar b, Scalar g) {

@@ -56,8 +56,6 @@ bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement);    
 bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
 bool lower_precision(const Ref<Node>& n, PassContext* c, Values* replacement);  // inference.cpp
 std::unordered_set<const Node*> small_segments(const Graph& g, const PassOptions& o);  // inference.cpp
-bool recompute_mask(const Ref<Node>& n, PassContext* c, Values* replacement);  // recompute.cpp
-bool join_bias(const Ref<Node>& n, PassContext* c, Values* replacement);  // bias.cpp
 bool absorb_cast(const Ref<Node>& n, PassContext* c, Values* replacement);  // expand.cpp
 bool simplify_node(const Ref<Node>& n, PassContext* c,
                    Values* replacement);  // simplify.cpp: identities, by kind of row

@@ -105,8 +105,11 @@ bool match(const Pat& p, const Value& v, Bindings* b) {
   if (n.kind != Node::Kind::kOp || v.index != 0) return false;
   if (p->kind == Pattern::Kind::kConst) return is_number(v, p->value);
   if (n.op->name != p->name || n.inputs.size() != p->in.size() || !match_attrs(*p, n, b)) return false;
-  if (match_inputs(*p, n, {0, 1, 2, 3, 4, 5}, b)) return true;
-  return p->in.size() == 2 && commutes(p->name) && match_inputs(*p, n, {1, 0}, b);
+  if (!match_inputs(*p, n, {0, 1, 2, 3, 4, 5}, b) &&
+      !(p->in.size() == 2 && commutes(p->name) && match_inputs(*p, n, {1, 0}, b)))
+    return false;
+  b->nodes.push_back(&n);
+  return true;
 }
 
 Value build(const Pat& p, const Bindings& b, DType dtype) {

@@ -34,6 +34,7 @@ Pat op(const char* name, std::vector<Pat> in, std::vector<PatAttr> attrs = {});
 struct Bindings {
   std::vector<std::pair<std::string, Value>> values;
   std::vector<std::pair<std::string, AttrValue>> attrs;
+  SmallVec<const Node*, 4> nodes;  // what the pattern's ops met, the root last
   const Value* value(const std::string& name) const;
   const AttrValue* attr(const std::string& name) const;
   template <class T>
@@ -46,7 +47,7 @@ struct Bindings {
 struct RuleSample {  // one instance of the left side, for the tester
   std::vector<std::pair<std::string, TensorType>> values;
   std::vector<std::pair<std::string, AttrValue>> attrs;
-  std::vector<std::string> zeros;  // values that are the constant 0
+  std::vector<std::pair<std::string, Value (*)(const TensorType&, const Bindings&)>> made;  // values that are computed
   int64_t below = 0;               // integer values lie in [0, below); 0: anywhere
 };
 struct Rule {
@@ -57,6 +58,7 @@ struct Rule {
   bool fast_math = false;               // not sound for NaN, inf, signed zeros or in the last bits
   const char* normal_form = nullptr;    // why it is wanted although it does not lower the cost
   bool reorders = false;                // adds in another order: equal within the bound of contractions
+  bool joins = false;  // one kernel for both: where one takes it whole and nobody else reads what comes between
 };
 const std::vector<Rule>& rules();
 void add_gather_rules(std::vector<Rule>* r);  // gather_rules.cpp

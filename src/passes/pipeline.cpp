@@ -9,8 +9,6 @@ const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
       {"simplify", simplify_node, false},
       {"rules", apply_rules, false},
-      {"recompute_mask", recompute_mask, false},
-      {"join_bias", join_bias, false},
       {"absorb_cast", absorb_cast, false},
       {"expand", expand_node, true},
   };

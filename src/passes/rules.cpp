@@ -91,6 +91,9 @@ bool is_zero(const Value& v) {
   static const OpDef* full = find_op("full");
   return v.node->op && v.node->op == full && Call(*v.node).real("value") == 0;
 }
+Value zeros(const TensorType& t, const Bindings&) {
+  return call("full", {}, {{"shape", Ints(t.shape.begin(), t.shape.end())}, {"value", 0.0}, {"dtype", t.dtype}});
+}
 struct Span {
   int64_t axis, from, to;
 };
@@ -150,6 +153,19 @@ bool is_wide_float(Bindings* b) {
   return !is_half(b->value("x")->dtype()) && is_float(b->value("x")->dtype());
 }
 bool is_real_float(Bindings* b) { return is_float(b->value("x")->dtype()); }
+// In half precision the sum would be rounded once instead of twice, unless somebody reads the product.
+bool is_bias_of_rows(Bindings* b) {
+  const Value x = *b->value("x"), y = *b->value("y"), bias = *b->value("b");
+  const int64_t columns = y.rank() == 2 ? y.shape()[!b->get<bool>("s")] : -1;
+  return x.rank() >= 2 && bias.shape() == Shape{columns} && bias.dtype() == DType::kFloat32 && x.dtype() == bias.dtype();
+}
+// With the batch's own statistics x is kept for the norm's gradient; with others it might be kept for the mask alone.
+bool mean_of_batch(Bindings* b) {
+  static const OpDef* moments = find_op("channel_moments");
+  const Node* mean = b->value("m")->node.get();
+  while (mean->kind == Node::Kind::kOp && mean->op->view) mean = mean->inputs[0].node.get();
+  return mean->op == moments && b->value("x")->dtype() == DType::kFloat32;
+}
 
 std::vector<Rule> make_rules() {
   const Pat x = any("x"), y = any("y"), c = any("c");
@@ -222,7 +238,7 @@ std::vector<Rule> make_rules() {
   const RuleSample pieces{
       {{"z", f32({5, 3})}, {"y", f32({5, 3})}, {"u", f32({2, 3})}, {"v", f32({1, 3})}},
       {{"a", Ints{0}}, {"s", Ints{1}}, {"e", Ints{3}}, {"t", Ints{3}}, {"f", Ints{4}}, {"d", Ints{1}}},
-      {"z", "y"}};
+      {{"z", zeros}, {"y", zeros}}};
   auto joined = [&](const Pat& whole) {
     return write_at(whole, op("concat_same", {u, v}, {{"axis", "axis"}}), "from", "to");
   };
@@ -263,9 +279,32 @@ std::vector<Rule> make_rules() {
                op("softmax", {x}, {{"axis", "axis"}}),
                {{row.values, {{"k", Ints{1}}, {"t", std::monostate{}}}}},
                single_axis});
+  // The bias is added while the product is in registers, which saves a trip of the result through memory.
+  const Pat b = any("b");
+  r.push_back({"join_bias",
+               matmul(x, y, "t", "s") + b,
+               op("matmul_bias", {x, y, b}, {{"transpose_x", "t"}, {"transpose_y", "s"}}),
+               {{{{"x", f32({2, 3})}, {"y", f32({4, 3})}, {"b", f32({4})}}, {{"t", false}, {"s", true}}}},
+               is_bias_of_rows});
+  r.back().joins = true;
+  // Where relu behind a batch norm was positive: the norm's own gradient reads the norm's input in the same loop, so that
+  // asking there costs four operations and relu's result is not read at all.
+  const Pat g = any("g"), m = any("m"), rstd = any("r"), w = any("w"), affine = op("norm_affine", {x, m, rstd, w, b});
+  RuleSample norm{{{"x", f32({2, 3, 4})}, {"r", f32({3, 1})}, {"w", f32({3, 1})}, {"b", f32({3, 1})},
+                   {"g", f32({2, 3, 4})}, {"m", f32({3, 1})}}, {}};
+  norm.made = {{"m", [](const TensorType& t, const Bindings& have) {
+                  const Value mean = call_all("channel_moments", {*have.value("x")})[0];
+                  return call("view_as_shape", {mean}, {{"shape", Ints(t.shape.begin(), t.shape.end())}});
+                }}};
+  for (const bool six : {false, true})
+    r.push_back({six ? "relu6_mask_from_norm" : "relu_mask_from_norm",
+                 op(six ? "relu6_grad" : "relu_grad", {un(six ? "relu6" : "relu", affine), g}),
+                 op("norm_relu_grad", {x, m, rstd, w, b, g}, {{"six", nullptr, six}}),
+                 {norm},
+                 mean_of_batch});
   // Gradients of max_pool after relu: the mask and the sum of a bias gradient move to the pooled side, which
   // is smaller.
-  const Pat g = any("g"), passed = pool("max_pool_grad", {y, g});
+  const Pat passed = pool("max_pool_grad", {y, g});
   const RuleSample windows{{{"y", f32({2, 3, 5, 4})}, {"g", f32({2, 3, 2, 2})}},
                            {{"k", Ints{2, 3}}, {"s", Ints{2, 2}}, {"p", Ints{0, 0, 1, 0}}, {"m", false}}};
   r.push_back({"relu_grad_of_pooled",
@@ -313,7 +352,7 @@ struct Index {  // rules by root op
 
 // A rule whose right side names a composite that would be expanded again must not fire.
 bool lands_on_kept(const Rule& r, const Value& v, const PassOptions& o) {
-  if (r.to->kind != Pattern::Kind::kOp || !v.node->op || !v.node->op->expand) return true;
+  if (!r.joins && (r.to->kind != Pattern::Kind::kOp || !v.node->op || !v.node->op->expand)) return true;
   return o.keep_named && o.keep_named(*v.node);
 }
 }  // namespace
@@ -331,6 +370,8 @@ bool apply_rules(const Ref<Node>& n, PassContext* c, Values* replacement) {
     if (r->fast_math && !c->options.fast_math) continue;
     Bindings b;
     if (!match(r->from, Value(n, 0), &b) || (r->when && !r->when(&b))) continue;
+    if (r->joins && std::any_of(b.nodes.begin(), b.nodes.end() - 1, [&](const Node* m) { return c->shared.count(m); }))
+      continue;
     const Value v = build(r->to, b, n->outputs[0].type.dtype);
     if (!(v.type() == n->outputs[0].type) || !lands_on_kept(*r, v, c->options))
       continue;  // e.g. the number broadcast x

@@ -46,11 +46,11 @@ class Lap {  // adds the time since the last call to a part
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// A composite without loops of its own stays whole only if a kernel surely takes it: one that fits its types in the
+// A composite stays whole, and ops are joined, only if a kernel surely takes it: one that fits its types in the
 // layouts that the kernel itself asks for.
 bool taken_whole(const Node& n) {
   const auto& list = candidates_for(n.op->name);
-  if (list.empty() || n.op->host) return !list.empty();
+  if (list.empty()) return false;
   KernelRequest r{Call(n), {}, {}};
   for (const Value& v : n.inputs) r.in.push_back({v.type(), row_major_strides(v.shape())});
   for (const auto& o : n.outputs) r.out.push_back({o.type, row_major_strides(o.type.shape)});

@@ -59,10 +59,9 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
       Graph g;
       Bindings b;
       for (auto& [name, type] : s.values) {
-        if (std::find(s.zeros.begin(), s.zeros.end(), name) != s.zeros.end()) {
-          const Ints shape(type.shape.begin(), type.shape.end());
-          b.values.emplace_back(name,
-                                call("full", {}, {{"shape", shape}, {"value", 0.0}, {"dtype", type.dtype}}));
+        if (const auto it = std::find_if(s.made.begin(), s.made.end(), [&](auto& m) { return m.first == name; });
+            it != s.made.end()) {
+          b.values.emplace_back(name, it->second(type, b));
           continue;
         }
         g.inputs.push_back(make_input(type, static_cast<int64_t>(g.inputs.size())));

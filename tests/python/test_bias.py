@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bias added to a product's rows is part of the product's kernel (passes/bias.cpp); the switch FLAGS_rules keeps them
+"""A bias added to a product's rows is part of the product's kernel (passes/rules.cpp); the switch FLAGS_rules keeps them
 apart. Both ways give the same bits, and so does a product that was read before; in half precision, where the sum would be
 rounded once instead of twice, they stay apart.
 """
@@ -71,6 +71,16 @@ def test_strided_operands(rules):
     out, _ = joined(lambda: paddle.matmul(x[:, :, ::2], y[::2]) + wide)
     want = x.numpy()[:, :, ::2] @ y.numpy()[::2] + np.concatenate([b.numpy()] * 2)[::2]
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+def test_few_rows_are_the_own_products_and_stay_apart(rules):
+    rng = np.random.default_rng(5)
+    x, y, b = (paddle.to_tensor(rng.standard_normal(s).astype("float32")) for s in ((4, 512), (512, 512), (512,)))
+    one, used = joined(lambda: paddle.matmul(x, y) + b)
+    rules(False)
+    two, _ = joined(lambda: paddle.matmul(x, y) + b)
+    assert not used
+    np.testing.assert_array_equal(one, two)
 
 
 def test_gradients_pass_through(rules):

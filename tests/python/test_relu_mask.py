@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of relu behind a batch norm ask the norm's input again where relu was open (passes/recompute.cpp); FLAGS_rules
+"""Gradients of relu behind a batch norm ask the norm's input again where relu was open (passes/rules.cpp); FLAGS_rules
 off they read relu's result. Both give the same numbers.
 """
 import numpy as np
