@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-ORDER = ["base", "ir", "ops", "grad", "passes", "tile", "plan", "cpu", "cuda", "opencl", "data", "run", "formats", "advise", "dist", "serve", "capi", "py"]
+ORDER = ["base", "ir", "ops", "grad", "passes", "tile", "plan", "cpu", "cuda", "opencl", "data", "run", "formats", "diff", "advise", "dist", "serve", "capi", "py"]
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "src"
 
 

@@ -6,15 +6,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "advise/compare.h"
-#include "advise/subject.h"
+#include "diff/compare.h"
+#include "diff/subject.h"
 #include "formats/package.h"
 #include "py/objects.h"
 #include "run/recording.h"
 
 namespace yuloh::py {
 namespace {
-using namespace advise;
+using namespace diff;
 
 Value data_from(nb::handle h) {  // of a Tensor or an array, in memory of its own
   if (!is_tensor(h.ptr())) return value_from_buffer(h.ptr());
@@ -78,7 +78,7 @@ nb::object spot_object(const Spot& s) {
 
 void bind_divergence(nb::module_& m) {
   bind_packages(m);
-  nb::class_<Subject>(m, "Subject", "A program taken apart (advise/subject.h).")
+  nb::class_<Subject>(m, "Subject", "A program taken apart (diff/subject.h).")
       .def_static("read", [](const std::string& path, const std::string& params) {
         return read_subject(path, params);
       }, nb::arg("path"), nb::arg("params") = "")
@@ -112,7 +112,7 @@ void bind_divergence(nb::module_& m) {
     d["expected"] = x.expected, d["not_finite"] = x.not_finite, d["overflow"] = x.overflow;
     d["differing"] = x.differing, d["sensitive"] = x.sensitive;
     return d;
-  }, "advise/compare.h: measure.");
+  }, "diff/compare.h: measure.");
   m.def("sketch", [](nb::handle v) {
     const Sketch s = sketch(data_from(v));
     return nb::make_tuple(s.n, s.sum, s.magnitude, s.squares, s.low, s.high);

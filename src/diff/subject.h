@@ -10,7 +10,7 @@
 
 #include "run/program.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 
 // An inner value and the op that makes it.
 struct Spot {
@@ -49,4 +49,4 @@ std::shared_ptr<Subject> read_subject(const std::string& path, const std::string
 
 Value widened(const Value& v, const Perturbation& p, uint64_t stream);  // data or placeholder; others stay as they are
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "advise/compare.h"
+#include "diff/compare.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "run/recording.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 namespace {
 
 constexpr int64_t kBlock = 64;  // neighbours that share an estimate
@@ -164,4 +164,4 @@ Sketch sketch(const Value& v) {
   return s;
 }
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff

@@ -4,12 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "advise/subject_kinds.h"
+#include "diff/subject_kinds.h"
 #include "formats/onnx_check.h"
 #include "formats/package.h"
 #include "run/recording.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 namespace {
 using namespace formats;
 
@@ -150,4 +150,4 @@ class ModelSubject : public Subject {
 
 std::shared_ptr<Subject> subject_of(std::shared_ptr<const Model> m) { return std::make_shared<ModelSubject>(std::move(m)); }
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff

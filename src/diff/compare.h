@@ -4,7 +4,7 @@
 #pragma once
 #include "ir/node.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 
 struct Measure {
   int64_t n = 0;
@@ -32,4 +32,4 @@ Sketch sketch(const Value& v);
 double unit_roundoff(DType t);  // 0: not a floating-point type
 double largest_finite(DType t);
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff

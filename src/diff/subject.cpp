@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "advise/subject.h"
+#include "diff/subject.h"
 
 #include <unordered_set>
 
-#include "advise/subject_kinds.h"
+#include "diff/subject_kinds.h"
 #include "formats/package.h"
 #include "ops/fn.h"
 #include "run/recording.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 namespace {
 uint64_t scrambled(uint64_t x) {  // SplitMix64's finaliser
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -60,4 +60,4 @@ std::shared_ptr<Subject> read_subject(const std::string& path, const std::string
   return subject_of(formats::read_model(path, params));
 }
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff

@@ -3,11 +3,11 @@
 #include <map>
 #include <unordered_map>
 
-#include "advise/subject_kinds.h"
+#include "diff/subject_kinds.h"
 #include "formats/package.h"
 #include "ops/fn.h"
 
-namespace yuloh::advise {
+namespace yuloh::diff {
 namespace {
 
 class TracedSubject : public Subject {
@@ -215,4 +215,4 @@ class TracedSubject : public Subject {
 
 std::shared_ptr<Subject> subject_of(std::shared_ptr<const TracedProgram> p) { return std::make_shared<TracedSubject>(std::move(p)); }
 
-}  // namespace yuloh::advise
+}  // namespace yuloh::diff
