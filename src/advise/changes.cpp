@@ -75,6 +75,19 @@ struct Changing {
     Job j = base;
     j.optimizer = "adafactor", add("optimizer", "adafactor", j);
   }
+  // Changes of the training or of the results, not only of where things lie.
+  void others() {
+    if (!n.transformer()) return;
+    Job j = base;
+    if (base.training && base.lora == 0 && std::min(n.hidden, n.head_dim * n.kv_heads) >= 16) {
+      j.lora = 16, add("lora", "16", j);
+      j.weight_bits = 4, add("qlora", "16/4", j);
+    }
+    const double bits = base.weight_bits > 0 ? base.weight_bits : 8 * weight_bytes(base);
+    for (double to : {8.0, 4.0})
+      if (to < bits && (!base.training || base.lora > 0)) j = base, j.weight_bits = to, add("weight_bits", cat(to), j);
+    if (!base.training && n.kind == "decoder" && cache_bytes(base) > 1) j = base, j.cache_bits = 8, add("cache_bits", "8", j);
+  }
   // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
   template <class Set>
   void wider(const char* what, Set set) {
@@ -102,6 +115,13 @@ struct Changing {
       wider("tensor", [&](Job& j, double k, std::string* s) {
         return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node;
       });
+    if (n.experts > 0 && base.training)
+      wider("experts_over", [&](Job& j, double k, std::string* s) {
+        j.ep *= k, j.dp *= k, j.batch *= k;
+        return *s = cat(j.ep), true;
+      });
+    if (n.transformer() && base.training)
+      wider("context", [&](Job& j, double k, std::string* s) { return j.cp *= k, *s = cat(j.cp), true; });
     if (base.training || n.transformer())
       wider("pipeline", [&](Job& j, double k, std::string* s) {
         j.pp *= k;
@@ -112,7 +132,7 @@ struct Changing {
         return *s = cat(j.pp), true;
       });
   }
-  void all() { micro_batches(), precision(), recompute(), offload(), optimizer(), more_devices(); }
+  void all() { micro_batches(), precision(), recompute(), offload(), optimizer(), others(), more_devices(); }
 };
 
 }  // namespace
@@ -122,9 +142,11 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   c.all();
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.fits != b.fits) return a.fits;
-    const auto same = [](const Change& c) {
-      return c.what != "optimizer" && c.what != "batch";
-    };  // the same training
+    const auto same = [](const Change& c) {  // the same training, the same results
+      for (const char* other : {"optimizer", "batch", "lora", "qlora", "weight_bits", "cache_bits"})
+        if (c.what == other) return false;
+      return true;
+    };
     if (same(a) != same(b)) return same(a);
     return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
   });

@@ -20,7 +20,7 @@ void positive(const char* what, double v, double high) {
 ServingOption serve_on(const Network& n, Job j, const Device& d, const Fabric& f, double rate, double limit,
                        double max_batch) {
   ServingOption o;
-  j.dp = j.pp = j.sharding = 1, j.stage = 0;
+  j.dp = j.pp = j.sharding = j.cp = j.ep = j.vpp = 1, j.stage = 0;
   const auto with_batch = [&](double b) {
     Job k = j;
     k.batch = k.micro = b;

@@ -38,7 +38,7 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
       g.seconds[i].push_back(ok ? step_of(n, j, devices[i], f).seconds.point / j.batch : none);
   };
   Job j = base;
-  j.dp = j.sharding = 1, j.recompute_layers = 0;
+  j.dp = j.sharding = j.cp = j.ep = j.vpp = 1, j.recompute_layers = 0;
   for (const std::string& p : a.precision)
     for (const std::string& r : a.recompute)
       for (double mp : a.mp)

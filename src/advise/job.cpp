@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of a job and bytes per parameter (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 3.1:
-// mixed-precision Adam holds 2 + 2 + 12 bytes).
+// mixed-precision Adam holds 2 + 2 + 12 bytes). Adapters: Hu et al. 2021 (arXiv:2106.09685); matrices of 4 bits with a scale
+// for 64 numbers, in float32 or once more in 8 bits: Dettmers et al. 2023 (arXiv:2305.14314, section 3).
 #include "advise/job.h"
 
 #include <algorithm>
@@ -29,7 +30,71 @@ void count(const char* what, double v, double high = 1 << 20) {
 }
 bool half(const Job& j) { return j.precision == "fp16" || j.precision == "bf16" || j.precision == "fp8"; }
 
+bool says(const std::string& list, const char* word) {
+  return ("," + list + ",").find(std::string(",") + word + ",") != std::string::npos;
+}
+void check_targets(const std::string& list) {
+  size_t from = 0;
+  while (from <= list.size()) {
+    const size_t to = std::min(list.find(',', from), list.size());
+    one_of("lora-targets", list.substr(from, to - from), {"q", "k", "v", "o", "ffn", "attention", "all"});
+    from = to + 1;
+  }
+}
+void check_lora(const Job& j, const Network& n) {
+  check_targets(j.lora_targets);
+  if (j.lora == 0) return;
+  count("lora", j.lora, 1 << 16);
+  if (!n.transformer())
+    value_error("advise: LoRA needs a transformer's shape, got ", n.name, ". Hint: a preset such as llama-7b, or --layers and --hidden.");
+  if (!j.training) value_error("advise: LoRA trains; adapters are merged for inference. Hint: leave --lora or --inference away.");
+  for (const Matrix& m : layer_matrices(n))
+    if (adapted(j, m.part) && j.lora > std::min(m.in, m.out))
+      value_error("advise: the rank of LoRA cannot exceed the matrices, got ", j.lora, " beside ", m.in, " x ", m.out, ". Hint: --lora 16.");
+}
+void check_bits(const Job& j) {
+  if (j.weight_bits != 0 && j.weight_bits != 16 && j.weight_bits != 8 && j.weight_bits != 4)
+    value_error("advise: weight-bits must be 4, 8 or 16, got ", j.weight_bits, ". Hint: check --weight-bits.");
+  if (j.cache_bits != 0 && j.cache_bits != 16 && j.cache_bits != 8)
+    value_error("advise: cache-bits must be 8 or 16, got ", j.cache_bits, ". Hint: check --cache-bits.");
+  if (j.weight_bits != 0 && j.training && j.lora == 0)
+    value_error("advise: weights of ", j.weight_bits, " bits cannot be trained themselves. Hint: --lora 16, or --inference.");
+  if (j.cache_bits != 0 && j.training) value_error("advise: cache-bits serves inference only. Hint: --inference.");
+}
+void check_splits(const Job& j, const Network& n) {
+  count("cp", j.cp), count("ep", j.ep), count("vpp", j.vpp, 1024);
+  if (j.vpp > 1 && j.pp == 1) value_error("advise: virtual stages (vpp) need a pipeline, got vpp ", j.vpp, " and pp 1. Hint: --pp.");
+  if (j.vpp > 1 && std::fmod(n.layers, j.pp * j.vpp) != 0)
+    value_error("advise: the layers must be a multiple of pp x vpp, got ", n.layers, " and ", j.pp, " x ", j.vpp, ". Hint: check --vpp.");
+  if (j.vpp > 1 && j.training && std::fmod(j.passes(), j.pp) != 0)
+    value_error("advise: an interleaved pipeline needs a multiple of pp micro-batches, got ", j.passes(), " and pp ", j.pp,
+                ". Hint: --micro-batch or --batch.");
+  if (j.cp > 1 && (!n.transformer() || std::fmod(n.seq, 2 * j.cp) != 0))
+    value_error("advise: context parallel needs a sequence that is a multiple of 2 cp, got ", n.seq, " and ", j.cp, ". Hint: check --cp.");
+  if (j.ep > 1 && n.experts == 0) value_error("advise: expert parallel (ep) needs a mixture of experts, got none. Hint: --experts.");
+  if (j.ep > 1 && std::fmod(n.experts, j.ep) != 0)
+    value_error("advise: the experts must be a multiple of ep, got ", n.experts, " and ", j.ep, ". Hint: check --ep.");
+  if (j.ep > 1 && std::fmod(j.replicas() * j.cp, j.ep) != 0)
+    value_error("advise: experts lie over data parallel devices, so dp x sharding x cp must be a multiple of ep, got ",
+                j.replicas() * j.cp, " and ", j.ep, ". Hint: check --ep.");
+}
+
 }  // namespace
+
+bool adapted(const Job& j, Part part) {
+  const std::string& t = j.lora_targets;
+  if (j.lora == 0 || part == Part::kRouter) return false;
+  if (says(t, "all")) return true;
+  const bool feed = part == Part::kFeed || part == Part::kExpert;
+  if (feed) return says(t, "ffn");
+  return says(t, "attention") || says(t, part == Part::kQuery ? "q" : part == Part::kKey ? "k" : part == Part::kValue ? "v" : "o");
+}
+double adapter_params(const Network& n, const Job& j) {
+  double p = 0;
+  for (const Matrix& m : layer_matrices(n))
+    if (adapted(j, m.part)) p += n.layers * m.count * j.lora * (m.in + m.out);
+  return p;
+}
 
 void check(const Job& j, const Network& n) {
   one_of("precision", j.precision, {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
@@ -45,6 +110,7 @@ void check(const Job& j, const Network& n) {
     value_error("advise: stage must be 0, 1, 2 or 3, got ", j.stage, ". Hint: check --stage.");
   if (!(j.new_tokens >= 0 && j.new_tokens <= 1e7))
     value_error("advise: new-tokens must be 0 to 1e7, got ", j.new_tokens, ". Hint: check --new-tokens.");
+  check_lora(j, n), check_bits(j);
   if (j.devices() > 1 << 20)
     value_error("advise: too many devices, got ", j.devices(), "; expected at most ", 1 << 20, ".");
   if (std::fmod(j.batch, j.replicas()) != 0)
@@ -61,6 +127,7 @@ void check(const Job& j, const Network& n) {
   if (n.transformer() && std::fmod(n.heads, j.mp) != 0)
     value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp,
                 ". Hint: check --mp.");
+  check_splits(j, n);
   if (!(j.recompute_layers >= 0 && j.recompute_layers <= n.layers))
     value_error("advise: recompute-layers must be 0 to the layers, got ", j.recompute_layers, " of ",
                 n.layers, ".");
@@ -69,6 +136,12 @@ void check(const Job& j, const Network& n) {
 double weight_bytes(const Job& j) {
   return j.precision == "int8" ? 1 : half(j) ? (j.precision == "fp8" && !j.training ? 1 : 2) : 4;
 }
+Interval matrix_bytes(const Job& j) {
+  if (j.weight_bits == 4) return {0.5 + 0.016, 0.5 + 0.04, 0.5 + 0.0625};
+  if (j.weight_bits == 8) return {1, 1.01, 1.06};
+  return Interval(j.weight_bits == 16 ? 2 : weight_bytes(j));
+}
+double cache_bytes(const Job& j) { return j.cache_bits > 0 ? j.cache_bits / 8 : activation_bytes(j); }
 double gradient_bytes(const Job& j) { return half(j) ? 2 : 4; }
 double optimizer_bytes(const Job& j) {
   const double master = half(j) ? 4 : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over dp x mp x pp x sharding. Rules that hold in Paddle's fleet too: mp stays inside a server,
-// heads divide by mp, a pipeline goes with sharding stage 1 at most.
+// The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts and virtual stages.
+// Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a pipeline goes with sharding stage 1 at
+// most.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -15,6 +16,31 @@ std::vector<double> divisors(double n) {
   std::vector<double> r;
   for (double k = 1; k <= n; ++k)
     if (std::fmod(n, k) == 0) r.push_back(k);
+  return r;
+}
+
+// Parts of a sequence that are long enough to be worth a ring.
+std::vector<double> contexts(const Network& n, const Job& base, double devices) {
+  std::vector<double> r{1};
+  for (double k = 2; base.training && n.transformer() && k <= std::min(devices, 32.0) && n.seq / k >= 4096; k *= 2)
+    if (std::fmod(n.seq, 2 * k) == 0 && std::fmod(devices, k) == 0) r.push_back(k);
+  return r;
+}
+// Experts on every device, inside a server, or as far apart as they go.
+std::vector<double> expert_groups(const Network& n, const Device& d, double mp, double group) {
+  std::vector<double> r{1};
+  if (n.experts == 0) return r;
+  for (double most : {d.per_node / mp, group}) {
+    double k = 1;
+    while (k * 2 <= most && std::fmod(n.experts, k * 2) == 0 && std::fmod(group, k * 2) == 0) k *= 2;
+    if (k > r.back()) r.push_back(k);
+  }
+  return r;
+}
+std::vector<double> virtual_stages(const Network& n, const Job& base, double pp) {
+  std::vector<double> r{1};
+  for (double v : {2.0, 4.0})
+    if (base.training && pp > 1 && n.transformer() && std::fmod(n.layers, pp * v) == 0) r.push_back(v);
   return r;
 }
 
@@ -44,6 +70,7 @@ struct Search {
     for (double b : micros) {
       if (std::fmod(of_replica, b) != 0) continue;
       j.micro = b;
+      if (j.vpp > 1 && std::fmod(j.passes(), j.pp) != 0) continue;
       bool fit = false, roomy = false;
       for (const char* again : {"none", "selective", "full"}) {
         if (!free.recompute && base.recompute != again) continue;
@@ -80,20 +107,23 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
   const double most_mp = n.transformer() ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
   for (double mp : divisors(devices)) {
     if (mp > most_mp || (n.transformer() && std::fmod(n.heads, mp) != 0)) continue;
-    for (double pp : divisors(devices / mp)) {
-      if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;
-      const double rest = devices / mp / pp;
-      if (std::fmod(base.batch, rest) != 0) continue;
-      Job j = base;
-      j.mp = mp, j.pp = pp, j.sequence_parallel = mp > 1 && base.training;
-      for (double stage = 0; stage <= 3; ++stage) {
-        if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
-        if (!free.stage && stage != base.stage && rest > 1) continue;
-        j.stage = stage;
-        j.sharding = stage > 0 ? rest : 1, j.dp = stage > 0 ? 1 : rest;
-        s.split(j);
+    for (double cp : contexts(n, base, devices / mp))
+      for (double pp : divisors(devices / mp / cp)) {
+        if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;
+        const double rest = devices / mp / cp / pp;
+        if (std::fmod(base.batch, rest) != 0) continue;
+        Job j = base;
+        j.mp = mp, j.pp = pp, j.cp = cp, j.sequence_parallel = mp > 1 && base.training;
+        for (double ep : expert_groups(n, d, mp, rest * cp))
+          for (double vpp : virtual_stages(n, base, pp))
+            for (double stage = 0; stage <= 3; ++stage) {
+              if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
+              if (!free.stage && stage != base.stage && rest > 1) continue;
+              j.ep = ep, j.vpp = vpp, j.stage = stage;
+              j.sharding = stage > 0 ? rest : 1, j.dp = stage > 0 ? 1 : rest;
+              s.split(j);
+            }
       }
-    }
   }
   std::stable_sort(s.found.begin(), s.found.end(),
                    [&](const Layout& a, const Layout& b) { return rank(a, d) < rank(b, d); });

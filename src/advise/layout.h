@@ -32,7 +32,8 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
 
 struct Change {
   std::string
-      what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, sharding, tensor, pipeline
+      what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora, weight_bits, cache_bits,
+             // sharding, tensor, pipeline, experts_over, context
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
   double saved = 0;        // bytes of the fullest device

@@ -4,7 +4,8 @@
 // bytes, with sequence parallel and selective recompute: Korthikanti et al. 2022 (arXiv:2205.05198, table 2);
 // micro-batches in flight of the first stage of a 1F1B pipeline: Narayanan et al. 2021 (arXiv:2104.04473).
 // Both are written here by element, so that they hold for 4-byte elements, gated feed-forward and grouped
-// keys too. What is assumed and not derived stands in `Assumed` with its range.
+// keys too; latent attention, experts, adapters beside frozen matrices (whose products keep no input), virtual stages
+// (1 + (p - 1)/(p v), arXiv:2104.04473, section 2.2) and context parallel follow by counting. What is assumed and not derived stands in `Assumed` with its range.
 #include "advise/memory.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ struct Assumed {
     return d.kind == "cpu" ? Interval(0, 0.03 * kGiB, 0.1 * kGiB)
                            : Interval(0.1 * kGiB, 0.35 * kGiB, 0.9 * kGiB);
   }
+  static constexpr double kUneven = 1.25;   // tokens that the busiest device's experts get, above the mean
   static constexpr double kBucket = 200e6;  // gradients gathered before they are sent
   // A network known by totals whose blocks are recomputed keeps the blocks' inputs and one block.
   static Interval recomputed_totals() { return {0.2, 0.35, 0.5}; }
@@ -37,19 +39,44 @@ struct Assumed {
 
 double layers_of_device(const Network& n, const Job& j) { return std::ceil(n.layers / j.pp); }
 
-// Elements of one layer that mp does not split, and those that it does, without the scores.
-struct KeptElements {
-  double whole, split;
+double tokens(const Network& n, const Job& j) { return n.seq / j.cp; }  // of one sample on one device
+
+// Bytes of one sample and layer that mp does not split, and those that it does, without the scores. A product keeps its input
+// for the gradient of its matrix; beside a frozen matrix only where an adapter reads it, or where the matrix is stored in few
+// bits (the library call keeps it).
+struct KeptBytes {
+  double whole = 0, split = 0;
 };
-KeptElements kept_elements(const Network& n) {
-  const double sh = n.seq * n.hidden, kv = n.kv_heads / n.heads;
-  return {4 * sh, sh * (1 + 2 * kv + 1) + (n.gated ? 3 : 2) * n.seq * n.ffn};
+KeptBytes kept_bytes(const Network& n, const Job& j) {
+  const double s = tokens(n, j), h = n.hidden, d = n.head_dim, e = activation_bytes(j), moe = n.expert_share();
+  const bool frozen = j.lora > 0, all = !frozen || (j.weight_bits > 0 && j.weight_bits < 16);
+  const bool attention = all || adapted(j, Part::kQuery) || adapted(j, Part::kKey) || adapted(j, Part::kValue);
+  const bool feed = all || adapted(j, Part::kFeed), expert = all || adapted(j, Part::kExpert);
+  const double up = n.gated ? 2 : 1, through = up + (j.eager && n.gated ? 1 : 0);  // SiLU's own result, unless it is fused
+  KeptBytes k;
+  k.whole = s * h * e * (2 + (attention ? 1 : 0) + (feed || (moe > 0 && expert) ? 1 : 0));  // norms and what reads them
+  k.whole += s * e * (n.kv_rank + n.q_rank);
+  k.split = s * e * (n.heads * (d + n.rope_dim) + n.kv_heads * (2 * d + n.rope_dim) + n.heads * d);
+  k.split += s * e * n.ffn * (1 - moe) * (through + (feed ? 1 : 0));
+  if (moe > 0) {
+    k.whole += s * moe * n.active * h * e * (expert ? 2 : 1);  // sent copies, and results that the router's weights multiply
+    k.whole += s * moe * 2 * 4 * n.experts;
+    k.split += s * e * moe * n.expert_ffn * (n.active * (through + (expert ? 1 : 0)) + n.shared * (through + (feed ? 1 : 0)));
+  }
+  if (!n.gated) k.whole += 2 * s * h;  // dropout's masks
+  if (j.eager && n.gated) k.whole += s * h * 12;  // RMS norms composed of float32 ops
+  if (frozen) {
+    if (j.eager) k.whole += s * h;  // the mask of the adapters' dropout
+    for (const Matrix& m : layer_matrices(n))
+      if (adapted(j, m.part)) k.whole += s * e * j.lora * m.used;
+  }
+  return k;
 }
 double scores_bytes(const Network& n, const Job& j) {  // softmax and dropout outputs and a mask byte
-  return n.heads * n.seq * n.seq * (2 * activation_bytes(j) + 1) / j.mp;
+  return n.heads * tokens(n, j) * n.seq * (2 * activation_bytes(j) + 1) / j.mp;
 }
 double layer_input(const Network& n, const Job& j) {
-  return activation_bytes(j) * n.seq * n.hidden / (j.sequence_parallel ? j.mp : 1);
+  return activation_bytes(j) * tokens(n, j) * n.hidden / (j.sequence_parallel ? j.mp : 1);
 }
 
 // One micro-batch of the layers of the fullest stage.
@@ -68,15 +95,17 @@ Interval kept_by_pass(const Network& n, const Job& j) {
           ? (j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp)) : layers)
           : 0;
   Interval r(again * layer_input(n, j) * b);
-  return r + Assumed::activations() * ((layers - again) * kept_layer(n, j));
+  r += Assumed::activations() * ((layers - again) * kept_layer(n, j));
+  if (j.ep > 1) r.high *= Assumed::kUneven;
+  return r;
 }
 
 Interval logits_bytes(const Network& n, const Job& j) {
   if (n.kind == "vision" || !n.transformer()) return {};
-  const double one = n.seq * n.vocab / j.mp * j.micro_batch(), e = activation_bytes(j);
+  const double one = tokens(n, j) * n.vocab / j.mp * j.micro_batch(), e = activation_bytes(j);
   if (n.kind == "encoder")
     return {0, 0.15 * one * (e + 4), one * (e + 4)};  // masked words only; none when fine-tuned
-  return {4 * one, (e + 4) * one, (2 * e + 8) * one};
+  return {4 * one, (j.eager ? 2 * e + 8 : e + 4) * one, (2 * e + 8) * one};
 }
 
 Interval working_bytes(const Network& n, const Job& j) {
@@ -85,22 +114,40 @@ Interval working_bytes(const Network& n, const Job& j) {
     return (n.spread < 0.1 ? Interval(1 - n.spread, 1, 1 + n.spread) : Assumed::working()) *
                (n.working_elements * e * b) +
            Interval(n.fixed_bytes);
-  double one = e * n.seq * ((n.gated ? 3 : 2) * n.ffn / j.mp + 2 * n.hidden) * b;
+  const double moe = n.expert_share(), wide = std::max(moe < 1 ? n.ffn : 0, (n.active + n.shared) * n.expert_ffn);
+  double one = e * tokens(n, j) * ((n.gated ? 3 : 2) * wide / j.mp + (2 + 2 * n.active) * n.hidden) * b;
   if (!j.flash) one += scores_bytes(n, j) * b;
   Interval r = Assumed::working() * one;
+  if (j.weight_bits > 0 && j.weight_bits < 16) {  // one matrix at a time in the arithmetic's precision
+    double largest = 0;
+    for (const Matrix& m : layer_matrices(n)) largest = std::max(largest, m.in * m.out);
+    r += Interval(0, 1, 2) * (2 * largest / j.mp);
+  }
   if (j.training && j.recompute == "full")
     r += Assumed::activations() * kept_layer(n, j);  // the layer that is being repeated
   return r;
 }
 
-// Parameters of the device that holds `embedding` and `head` or not.
-double stage_params(const Network& n, const Job& j, bool first, bool last) {
-  const double rest = n.params - embedding_params(n) - head_params(n);
-  double p = std::max(rest, 0.0) / n.layers * layers_of_device(n, j);
-  if (first) p += embedding_params(n);
+// Parameters of one device, by what becomes of them.
+struct Held {
+  double tables = 0, matrices = 0, experts = 0, adapters = 0;
+  double all() const { return tables + matrices + experts; }
+};
+Held stage_params(const Network& n, const Job& j, bool first, bool last) {
+  const double share = layers_of_device(n, j) / n.layers, routed = expert_params(n);
+  Held h;
+  h.matrices = std::max(n.params - embedding_params(n) - head_params(n) - routed, 0.0) * share;
+  h.experts = routed * share / j.ep;
+  if (first) h.tables += embedding_params(n);
   if (last)
-    p += n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
-  return p / j.mp;
+    h.tables += n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
+  h.adapters = adapter_params(n, j) * share * (0.5 + 0.5 / j.mp);  // one of each pair is split
+  h.tables /= j.mp, h.matrices /= j.mp, h.experts /= j.mp;
+  return h;
+}
+Held fullest_stage(const Network& n, const Job& j) {
+  const Held first = stage_params(n, j, true, j.pp == 1), last = stage_params(n, j, j.pp == 1, true);
+  return first.all() >= last.all() ? first : last;
 }
 
 void add(Memory& m, const char* what, const Interval& bytes) {
@@ -109,55 +156,63 @@ void add(Memory& m, const char* what, const Interval& bytes) {
   m.total += bytes;
 }
 
-void add_states(Memory& m, const Network& n, const Job& j, double params) {
-  const double shard = j.sharding;
-  const double w = params * weight_bytes(j), g = params * gradient_bytes(j), o = params * optimizer_bytes(j);
-  const double one_layer = n.params / n.layers / j.mp * weight_bytes(j);
-  const bool away = j.offload == "all";
-  if (away || j.stage >= 3)
-    add(m, "weights",
-        Interval(away ? 0 : w / shard) + Interval(1, 2, 3) * one_layer);  // the layer in use and the next
-  else
-    add(m, "weights", Interval(w));
+void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
+  const double shard = j.sharding, expert_shard = std::min(shard, expert_replicas(j));
+  const bool away = j.offload == "all", frozen = j.lora > 0;
+  const Interval plain = Interval(held.tables * weight_bytes(j)) + matrix_bytes(j) * held.matrices;
+  const Interval experts = matrix_bytes(j) * held.experts;
+  if (away || j.stage >= 3) {
+    const double one_layer = (n.params - expert_params(n) * (1 - 1 / j.ep)) / n.layers / j.mp * matrix_bytes(j).point;
+    add(m, "weights", plain * (away ? 0 : 1 / shard) + Interval(1, 2, 3) * one_layer);  // the layer in use and the next
+    if (!away) add(m, "experts", experts * (1 / expert_shard));
+  } else {
+    add(m, "weights", plain), add(m, "experts", experts);
+  }
+  if (frozen) add(m, "adapters", Interval(weight_bytes(j), weight_bytes(j), 4) * held.adapters);
   if (!j.training) {
-    if (away) m.host += w / (j.stage >= 3 ? shard : 1);
+    if (away) m.host += (plain.point + experts.point) / (j.stage >= 3 ? shard : 1);
     return;
   }
-  const double kept_gradients = j.stage >= 2 ? g / shard : g;
+  // What is trained, as if sharded once: experts are fewer to share them.
+  const double dense = frozen ? held.adapters : held.tables + held.matrices, routed = frozen ? 0 : held.experts;
+  const auto sharded = [&](bool yes) { return yes ? dense / shard + routed / expert_shard : dense + routed; };
+  const double g = (dense + routed) * gradient_bytes(j), kept_gradients = sharded(j.stage >= 2) * gradient_bytes(j);
+  const double states = sharded(j.stage >= 1) * optimizer_bytes(j);
   // Some stacks accumulate half gradients in single precision.
-  const double wide = gradient_bytes(j) == 2 && (j.passes() > 1 || j.pp > 1) ? 2 : 1;
+  const double wide = gradient_bytes(j) == 2 && (j.passes() > 1 || j.pp > 1 || frozen) ? 2 : 1;
   if (away || (j.offload == "optimizer" && j.stage >= 2))
     add(m, "gradients", Interval(0.5, 1, 1.5) * std::min(Assumed::kBucket * 2, g));
   else
     add(m, "gradients", {kept_gradients, kept_gradients, kept_gradients * wide});
-  if (j.offload == "none") add(m, "optimizer", Interval(j.stage >= 1 ? o / shard : o));
-  if (j.offload != "none")
-    m.host += (j.stage >= 1 ? o / shard : o) + (away           ? w + g
-                                                : j.stage >= 2 ? kept_gradients
-                                                               : 0) /
-                                                   (j.stage >= 3 ? shard : 1);
+  if (j.offload == "none") return add(m, "optimizer", frozen ? Interval(states / 3, states, states) : Interval(states));
+  m.host += states;
+  if (away) m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
+  else if (j.stage >= 2) m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
 }
 
 Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, bool last) {
   Memory m;
   add_states(m, n, j, stage_params(n, j, first, last));
   if (j.training) {
-    const double flying =
-        first ? std::min(j.pp, j.passes()) : 1;  // 1F1B: the first stage waits for all that follow
+    // 1F1B: the first stage waits for all that follow; virtual stages start more of them.
+    const double flying = first ? std::min(j.pp, j.passes()) * (1 + (j.vpp > 1 ? (j.pp - 1) / (j.pp * j.vpp) : 0)) : 1;
     add(m, "activations", kept_by_pass(n, j) * flying);
     if (last) add(m, "logits", logits_bytes(n, j));
   } else if (n.kind == "decoder") {
-    const double tokens = n.seq + j.new_tokens;
+    const double context = n.seq + j.new_tokens;
     add(m, "cache",
-        Interval(2 * n.layers / j.pp * n.hidden * n.kv_heads / n.heads / j.mp * tokens * j.micro_batch() *
-                 activation_bytes(j)));
+        Interval(n.layers / j.pp * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() * cache_bytes(j)));
     if (last) add(m, "logits", Interval(1, 1, 2) * (j.micro_batch() * n.vocab * 4 / j.mp));
   }
   add(m, "workspace", working_bytes(n, j));
   if (j.devices() > 1) {
     Interval c = Assumed::communication(d);
     if (j.training && j.replicas() > 1)
-      c += Interval(0, 1, 2) * std::min(Assumed::kBucket, n.params / j.pp / j.mp * gradient_bytes(j));
+      c += Interval(0, 1, 2) * std::min(Assumed::kBucket, trained_params(n, j) * gradient_bytes(j));
+    if (j.ep > 1)  // sent and received copies of one micro-batch
+      c += Interval(1, 2, 4) * (activation_bytes(j) * tokens(n, j) * j.micro_batch() * n.active * n.hidden);
+    if (j.cp > 1)  // the neighbour's keys and values, twice
+      c += Interval(1, 2, 4) * (activation_bytes(j) * tokens(n, j) * j.micro_batch() * cache_elements(n, j.mp));
     add(m, "communication", c);
   }
   add(m, "runtime", Assumed::runtime(d));
@@ -178,15 +233,21 @@ Interval Memory::of(const char* what) const {
 double kept_layer(const Network& n, const Job& j) {
   const double b = j.micro_batch();
   if (!n.transformer()) return kept_by_pass(n, j).point / layers_of_device(n, j);
-  const double e = activation_bytes(j), masks = n.gated ? 0 : 2 * n.seq * n.hidden;
-  const KeptElements k = kept_elements(n);
-  double one = (k.whole * e + masks) / (j.sequence_parallel ? j.mp : 1) + k.split * e / j.mp;
+  const KeptBytes k = kept_bytes(n, j);
+  double one = k.whole / (j.sequence_parallel ? j.mp : 1) + k.split / j.mp;
   if (!j.flash && j.recompute == "none") one += scores_bytes(n, j);
   return one * b;
 }
 
-double device_params(const Network& n, const Job& j) {
-  return std::max(stage_params(n, j, true, j.pp == 1), j.pp > 1 ? stage_params(n, j, false, true) : 0.0);
+double expert_replicas(const Job& j) { return std::max(j.replicas() * j.cp / j.ep, 1.0); }
+double device_params(const Network& n, const Job& j) { return fullest_stage(n, j).all(); }
+double trained_params(const Network& n, const Job& j) {
+  const Held h = fullest_stage(n, j);
+  return j.lora > 0 ? h.adapters : h.all();
+}
+double stored_bytes(const Network& n, const Job& j) {
+  const Held h = fullest_stage(n, j);
+  return h.tables * weight_bytes(j) + (h.matrices + h.experts) * matrix_bytes(j).point + h.adapters * weight_bytes(j);
 }
 
 Memory memory_of(const Network& n, const Job& j, const Device& d) {

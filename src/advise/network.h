@@ -26,6 +26,13 @@ struct Network {
   std::string kind = "decoder";  // decoder, encoder, vision: transformers; totals: per-sample totals below
   double params = 0;             // all of them; 0: from the shape
   double layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, seq = 0, vocab = 0;
+  double head_dim = 0;  // of queries, keys and values; 0: hidden / heads
+  // Latent attention (DeepSeek): keys and values made from kv_rank numbers a token, queries from q_rank (0: from hidden);
+  // rope_dim further positions in every key and query.
+  double kv_rank = 0, q_rank = 0, rope_dim = 0;
+  // Mixture of experts: `active` of `experts` for a token, each of width expert_ffn, besides `shared` for all tokens; the
+  // first dense_layers have the plain feed-forward instead.
+  double experts = 0, active = 0, shared = 0, expert_ffn = 0, dense_layers = 0;
   bool gated = false;   // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
   bool tied = true;     // the output projection is the embedding
   bool rotary = false;  // no table of positions
@@ -37,7 +44,17 @@ struct Network {
   double fixed_bytes = 0;       // held whatever the batch: running statistics, constants
 
   bool transformer() const { return kind != "totals"; }
+  double expert_share() const { return experts > 0 ? (layers - dense_layers) / layers : 0; }  // of the layers
 };
+
+// The matrices of an average layer (of all kinds where layers differ): what parameters, arithmetic and adapters follow from.
+enum class Part { kQuery, kKey, kValue, kOut, kFeed, kExpert, kRouter };
+struct Matrix {
+  Part part;
+  double in, out, count;
+  double used;  // of `count`, by one token
+};
+std::vector<Matrix> layer_matrices(const Network& n);
 
 // Fills in what follows from the rest and refuses what cannot be. Returns remarks for the reader (assumptions
 // made).
@@ -47,6 +64,10 @@ double layer_params(const Network& n);      // of one layer
 double embedding_params(const Network& n);  // table of tokens and positions
 double head_params(const Network& n);       // output projection where it is not the embedding
 double shape_params(const Network& n);      // all that the shape says
+
+double expert_params(const Network& n);  // of routed experts, all layers
+double active_params(const Network& n);  // that one token meets
+double cache_elements(const Network& n, double mp);  // keys and values of one token and layer, on one of mp devices
 
 double layer_flops(const Network& n);    // forward, one layer, one sample
 double score_flops(const Network& n);    // of it, what selective recompute repeats

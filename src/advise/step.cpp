@@ -2,7 +2,8 @@
 // A step's time: products at a share of the peak, element by element work at a share of the bandwidth, the
 // larger of work and launches, collectives at a share of the link. Sources: communication volumes of ZeRO
 // stages (arXiv:1910.02054, section 7) and of tensor parallel (arXiv:1909.08053: two all-reduces a pass and
-// layer); bubble (p - 1)/m of the pipeline (arXiv:2104.04473). Shares: measured where `yuloh calibrate` or
+// layer); bubble (p - 1)/(m v) of the pipeline with v virtual stages (arXiv:2104.04473); two all-to-alls a pass and layer of
+// experts (GShard, arXiv:2006.16668); keys and values around the ring, behind the scores (arXiv:2310.01889). Shares: measured where `yuloh calibrate` or
 // the user gave them, else the assumptions below.
 #include "advise/step.h"
 
@@ -22,7 +23,11 @@ double matrix_share(const Device& d, const std::string& precision) {
   return 0.6;
 }
 double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream_efficiency : 0.75; }
+// Of the share of large products, what many small ones of experts reach, permutation and uneven loads included. Published
+// MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
+constexpr double kGrouped = 0.4;
 constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
+constexpr double kWidening = 0.7;    // share of the bandwidth that kernels keep who widen 8 and 4 bits on the way
 constexpr double kHidden = 0.5;      // share of the backward pass that gradients can travel behind
 
 double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
@@ -42,25 +47,40 @@ double all_reduce(double bytes, double size, const Group& g) {
   return 2 * (size - 1) / size * bytes / g.rate + 2 * std::log2(size) * g.latency;
 }
 
+double all_to_all(double bytes, double size, const Group& g) {  // every device sends all but its own share
+  return size <= 1 ? 0 : (size - 1) / size * bytes / g.rate + size * g.latency;
+}
+
 struct Pass {
-  double arithmetic = 0, elementwise = 0, launch = 0, tensor = 0;
+  double arithmetic = 0, elementwise = 0, launch = 0, tensor = 0, experts = 0, context = 0;
   double work() const { return std::max(arithmetic + elementwise + kRamp * launch, launch); }
-  double seconds() const { return work() + tensor; }
+  double seconds() const { return work() + tensor + experts + context; }
 };
+
+// Products of a step for one forward product: forward, by inputs, by weights; frozen matrices have no gradient.
+double passes_of(const Job& j) { return !j.training ? 1 : j.lora > 0 ? 2 : 3; }
 
 Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, double peak, double stream) {
   const double b = j.micro_batch(), layers = std::ceil(n.layers / j.pp);
   const double again = j.recompute != "full"    ? 0
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
-  double flops = (j.training ? 3 : 1) * (layers * layer_flops(n) + head_flops(n));
-  double passes_over_weights = j.training ? 3 : 1;
+  const double passes = passes_of(j), adapters = 2 * n.seq * adapter_params(n, j) / n.layers;
+  double flops = passes * (layers * layer_flops(n) + head_flops(n)) + 3 * layers * adapters;
+  if (j.lora > 0) flops += layers * score_flops(n);  // the scores have no frozen side
+  if (n.experts > 0) {  // those of routed experts, longer
+    double routed = 0;
+    for (const Matrix& m : layer_matrices(n))
+      if (m.part == Part::kExpert) routed += 2 * n.seq * m.in * m.out * m.used;
+    flops += (passes * layers + again * (j.training ? 1 : 0)) * routed * (1 / kGrouped - 1);
+  }
+  double passes_over_weights = passes;
   if (j.training && j.recompute == "full")
-    flops += again * layer_flops(n), passes_over_weights += again / layers;
+    flops += again * (layer_flops(n) + adapters), passes_over_weights += again / layers;
   if (j.training && j.recompute == "selective") flops += layers * score_flops(n);
   Pass p;
-  const double weights = device_params(n, j) * weight_bytes(j) * passes_over_weights;
-  p.arithmetic = std::max(flops * b / j.mp / peak, weights / stream);
+  const double weights = stored_bytes(n, j) * passes_over_weights;
+  p.arithmetic = std::max(flops * b / j.mp / j.cp / peak, weights / stream);
   Job plain = j;
   plain.recompute = "none", plain.flash = j.flash;
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
@@ -71,11 +91,24 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   const double moves = j.training ? (n.transformer() ? 3 : 6) : !n.transformer() && j.precision == "int8" ? 0.5 : 1;
   p.elementwise = kept * moves / stream;
   if (again > 0) p.elementwise *= 1 + again / layers / 3;
-  p.launch = layers * (n.transformer() ? 12 : 4) * (j.training ? 3 : 1) * launch_seconds(d);
+  if (j.training && j.weight_bits > 0 && j.weight_bits < 16)  // widened for every pass: written, and read by the product
+    p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
+  const double kernels = (n.transformer() ? 12 : 4) + (n.experts > 0 ? 24 : 0) + (j.lora > 0 ? 8 : 0);
+  p.launch = layers * kernels * (j.training ? 3 : 1) * launch_seconds(d);
   if (j.mp > 1) {
     const double reduces = (j.training ? 4 : 2) + (again > 0 ? 2 * again / layers : 0);
     p.tensor =
-        layers * reduces * all_reduce(activation_bytes(j) * n.seq * n.hidden * b, j.mp, link_of(d, f, j.mp));
+        layers * reduces * all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j.mp));
+  }
+  const double rounds = (j.training ? 2 : 1) + (again > 0 ? again / layers : 0);
+  if (j.ep > 1) {  // there and back, forward and backward; tensor parallel devices share the copies
+    const double copies = activation_bytes(j) * n.seq / j.cp * n.active * n.hidden * b / j.mp;
+    p.experts = layers * n.expert_share() * rounds * 2 * all_to_all(copies, j.ep, link_of(d, f, j.mp * j.cp * j.ep));
+  }
+  if (j.cp > 1) {  // backward, the gradients go round too
+    const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
+    const double ring = layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
+    p.context = std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, 0.1 * ring);
   }
   return p;
 }
@@ -88,15 +121,16 @@ void add(StepTime& s, const char* what, double seconds) {
 
 double data_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double backward,
                     double forward_and_backward) {
-  if (j.replicas() <= 1) return 0;
-  const double p = device_params(n, j);
-  const double span = j.mp * j.replicas() * (j.mp * j.replicas() > d.per_node ? 1 : 1);
-  const Group g = link_of(d, f, span);
-  double total = all_reduce(p * gradient_bytes(j), j.replicas(), g);
+  const double group = j.replicas() * j.cp;  // every part of the sequence has gradients of all weights
+  if (group <= 1) return 0;
+  const double p = trained_params(n, j);
+  const Group g = link_of(d, f, j.mp * group);
+  const double routed = j.lora > 0 ? 0 : expert_params(n) / j.pp / j.mp / j.ep;
+  double total = all_reduce((p - routed) * gradient_bytes(j), group, g) + all_reduce(routed * gradient_bytes(j), expert_replicas(j), g);
   double hideable = kHidden * backward;
   if (j.stage >= 3) {  // weights are gathered for every pass, forward and backward
     total = all_reduce(p * gradient_bytes(j), j.sharding, g) * 0.5 +
-            j.passes() * 2 * 0.5 * all_reduce(p * weight_bytes(j), j.sharding, g);
+            j.passes() * 2 * 0.5 * all_reduce(stored_bytes(n, j), j.sharding, g);
     if (j.dp > 1) total += all_reduce(p * gradient_bytes(j) / j.sharding, j.dp, g);
     hideable = kHidden * forward_and_backward * j.passes();
   }
@@ -105,7 +139,7 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
 
 double offload_seconds(const Network& n, const Job& j, const Device& d) {
   if (j.offload == "none") return 0;
-  const double p = device_params(n, j), rate = std::max(d.host_link, 1e9) * kLinkShare;
+  const double p = trained_params(n, j), rate = std::max(d.host_link, 1e9) * kLinkShare;
   const double mine = j.stage >= 1 ? p / j.sharding : p;
   double s = 0;
   if (j.training) {
@@ -113,7 +147,8 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
     s += mine * (2 * optimizer_bytes(j) + 6) /
          40e9;  // the host's Adam: bound by its memory, one device's share
   }
-  if (j.offload == "all") s += j.passes() * (j.training ? 3 : 1) * mine * weight_bytes(j) / rate;
+  if (j.offload == "all")
+    s += j.passes() * passes_of(j) * stored_bytes(n, j) / (j.stage >= 1 ? j.sharding : 1) / rate;
   return s;
 }
 
@@ -125,14 +160,16 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
   add(s, "elementwise", m * p.elementwise);
   add(s, "launch", m * (work - p.arithmetic - p.elementwise));
   add(s, "tensor", m * p.tensor);
+  add(s, "experts", m * p.experts);
+  add(s, "context", m * p.context);
   if (j.pp > 1) {
-    const double hop = activation_bytes(j) * n.seq * n.hidden * j.micro_batch() /
+    const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
                        (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j.devices()).rate;
-    add(s, "pipeline", m * 2 * hop * 0.5);
-    add(s, "bubble", (j.pp - 1) * (p.seconds() + 2 * hop));
-    s.bubble = (j.pp - 1) / (m + j.pp - 1);
+    add(s, "pipeline", m * j.vpp * 2 * hop * 0.5);
+    add(s, "bubble", (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
+    s.bubble = (j.pp - 1) / j.vpp / (m + (j.pp - 1) / j.vpp);
   }
-  const double mine = device_params(n, j) / (j.stage >= 1 ? j.sharding : 1);
+  const double mine = trained_params(n, j) / (j.stage >= 1 ? j.sharding : 1);
   if (j.offload == "none")
     add(s, "optimizer", mine * (2 * optimizer_bytes(j) + 2 * weight_bytes(j) + gradient_bytes(j)) / stream);
   add(s, "data", data_seconds(n, j, d, f, work * 2 / 3, work));
@@ -147,23 +184,36 @@ void inference(StepTime& s, const Network& n, const Job& j, const Device& d, con
   add(s, "elementwise", j.pp * p.elementwise);
   add(s, "launch", j.pp * (work - p.arithmetic - p.elementwise));
   add(s, "tensor", j.pp * p.tensor);
-  if (n.kind == "decoder" && j.new_tokens > 0) {  // a token reads every weight and the cache
-    const double b = j.micro_batch();
-    const double cache = 2 * n.layers / j.pp * n.hidden * n.kv_heads / n.heads / j.mp *
-                         (n.seq + j.new_tokens / 2) * b * activation_bytes(j);
-    const double read = (device_params(n, j) * weight_bytes(j) + cache) / stream;
-    const double count = (forward_flops(n) / n.seq) * b / j.mp / j.pp / peak;
-    const double talk =
-        j.mp > 1
-            ? n.layers / j.pp * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp))
-            : 0;
-    add(s, "tokens",
-        j.new_tokens * j.pp * (std::max({read, count, n.layers / j.pp * 12 * launch_seconds(d) / 2}) + talk));
+  add(s, "experts", j.pp * p.experts);
+  add(s, "context", j.pp * p.context);
+  if (n.kind == "decoder" && j.new_tokens > 0) {
+    add(s, "tokens", j.new_tokens * token_seconds(n, j, d, f, n.seq + j.new_tokens / 2));
   }
   add(s, "offload", offload_seconds(n, j, d));
 }
 
 }  // namespace
+
+double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
+  std::string used;
+  const double peak = peak_for(d, j.precision, &used), stream = d.bandwidth * stream_share(d);
+  const double b = j.micro_batch(), layers = n.layers / j.pp;
+  // Weights are read once for the whole batch; of the experts, those that any of its tokens met.
+  const double routed = expert_params(n) / j.pp / j.mp / j.ep;
+  const double met = n.experts > 0 ? 1 - std::pow(1 - n.active / n.experts, b) : 1;
+  const double weights = stored_bytes(n, j) - routed * (1 - met) * matrix_bytes(j).point;
+  const double cache = layers * cache_elements(n, j.mp) / j.cp * context * b * cache_bytes(j);
+  const double widen = j.weight_bits == 8 || j.weight_bits == 4 ? 1 / kWidening : 1;
+  const double read = (weights * widen + cache) / stream;
+  const double flops = 2 * (active_params(n) - (n.tied ? 0 : embedding_params(n))) + score_flops(n) * n.layers / n.seq / n.seq * context;
+  const double count = flops * b / j.mp / j.pp / (peak * matrix_share(d, used));
+  double talk = 0;
+  if (j.mp > 1) talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp));
+  if (j.ep > 1)
+    talk += layers * n.expert_share() * 2 *
+            all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
+  return j.pp * (std::max({read, count, layers * 12 * launch_seconds(d) / 2}) + talk);
+}
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   StepTime s;
@@ -174,7 +224,8 @@ StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& 
   const double point = s.seconds.point;
   s.seconds =
       s.measured ? Interval(point * 0.85, point, point * 1.2) : Interval(point * 0.7, point, point * 1.6);
-  s.flops = (j.training ? 3 : 1) * forward_flops(n) * j.batch;
+  if (n.experts > 0) s.seconds.high *= 1.6;
+  s.flops = passes_of(j) * forward_flops(n) * j.batch;
   if (!j.training && n.kind == "decoder") s.flops *= 1 + j.new_tokens / n.seq;
   s.share_of_peak = s.flops / point / (dense * j.devices());
   return s;

@@ -9,7 +9,7 @@ namespace yuloh::advise {
 
 struct TimeItem {
   const char*
-      what;  // arithmetic, elementwise, optimizer, launch, tensor, pipeline, bubble, data, offload, tokens
+      what;  // arithmetic, elementwise, optimizer, launch, tensor, experts, context, pipeline, bubble, data, offload, tokens
   double seconds;
 };
 struct StepTime {
@@ -22,6 +22,8 @@ struct StepTime {
   bool measured = false;     // efficiencies measured on the device, not assumed
 };
 
+// A token more for each of the micro-batch's sequences, when each has `context` behind it (decoders).
+double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context);
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
 
 }  // namespace yuloh::advise

@@ -25,6 +25,9 @@ void fields_network(V& v, T& n) {
       v("tied", n.tied);
   v("rotary", n.rotary), v("forward_flops", n.forward_flops), v("kept_elements", n.kept_elements);
   v("working_elements", n.working_elements), v("spread", n.spread), v("fixed_bytes", n.fixed_bytes);
+  v("head_dim", n.head_dim), v("kv_rank", n.kv_rank), v("q_rank", n.q_rank), v("rope_dim", n.rope_dim);
+  v("experts", n.experts), v("active", n.active), v("shared", n.shared), v("expert_ffn", n.expert_ffn),
+      v("dense_layers", n.dense_layers);
 }
 template <class V, class T>
 void fields_job(V& v, T& j) {
@@ -35,6 +38,9 @@ void fields_job(V& v, T& j) {
   v("new_tokens", j.new_tokens), v("dp", j.dp), v("mp", j.mp), v("pp", j.pp), v("sharding", j.sharding),
       v("stage", j.stage);
   v("sequence_parallel", j.sequence_parallel);
+  v("lora", j.lora), v("lora_targets", j.lora_targets), v("weight_bits", j.weight_bits), v("cache_bits", j.cache_bits),
+      v("eager", j.eager);
+  v("cp", j.cp), v("ep", j.ep), v("vpp", j.vpp);
 }
 template <class V, class T>
 void fields_device(V& v, T& d) {
@@ -150,7 +156,8 @@ nb::object completed(nb::dict network) {
   r["network"] = w.to, r["remarks"] = remarks, r["class"] = size_class(n.params),
   r["forward_flops"] = forward_flops(n);
   r["layer_params"] = layer_params(n), r["embedding_params"] = embedding_params(n),
-  r["head_params"] = head_params(n);
+  r["head_params"] = head_params(n), r["shape_params"] = n.transformer() ? shape_params(n) : n.params;
+  r["active_params"] = active_params(n), r["expert_params"] = expert_params(n);
   return r;
 }
 nb::object layout(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric) {

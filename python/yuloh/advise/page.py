@@ -20,6 +20,8 @@ from .question import Question
 
 ITEMS = (
     "weights",
+    "experts",
+    "adapters",
     "gradients",
     "optimizer",
     "activations",
@@ -30,7 +32,7 @@ ITEMS = (
     "runtime",
     "fragmentation",
 )
-PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af")))
+PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
 SIDE_BY_SIDE = 6  # devices of the what-if
 
 

@@ -10,6 +10,8 @@ from typing import Dict, List, Optional, Tuple
 from .. import _core
 from . import catalogue
 
+# What a layout consists of, and what a search decides.
+DEGREES = ("dp", "mp", "pp", "sharding", "cp", "ep", "vpp")
 # Samples of one optimizer step where none are given, by class of size.
 DEFAULT_BATCH = (64, 32, 64, 512)
 
@@ -45,7 +47,7 @@ class Question:
         self.forward_flops = completed["forward_flops"]
         self.given_batch = "batch" in self.job
         self.given_micro = "micro" in self.job
-        self.given_split = any(k in self.job for k in ("dp", "mp", "pp", "sharding", "stage"))
+        self.given_split = any(k in self.job for k in (*DEGREES, "stage"))
         training = self.job.get("training", True)
         self.job.setdefault("batch", DEFAULT_BATCH[self.size_class] if training else 1)
         if training and not self.given_micro and not self.given_split and self.size_class >= 2:
@@ -76,7 +78,7 @@ class Question:
             "stage": "stage" not in self.job,
             "micro": not self.given_micro,
         }
-        job = {k: v for k, v in self.job.items() if k not in ("dp", "mp", "pp", "sharding")}
+        job = {k: v for k, v in self.job.items() if k not in DEGREES}
         if not self.given_micro:
             job.pop("micro", None)
         return _core.advise_search(

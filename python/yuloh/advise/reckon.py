@@ -11,7 +11,7 @@ from .. import _core
 from . import catalogue
 from .from_plan import layers_to_recompute
 from .fleet import launch_command, strategy_snippet
-from .question import Question
+from .question import DEGREES, Question
 
 # A group of devices is recommended where talking leaves at least this share of the peak.
 LEAST_SHARE = 0.12
@@ -200,7 +200,7 @@ def train(q: Question) -> dict:
 
 
 def _searchable(q: Question) -> dict:
-    drop = ("dp", "mp", "pp", "sharding") + (() if q.given_micro else ("micro",))
+    drop = DEGREES + (() if q.given_micro else ("micro",))
     return {k: v for k, v in q.job.items() if k not in drop}
 
 

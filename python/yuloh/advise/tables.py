@@ -124,6 +124,10 @@ def job_words(job, language: str) -> str:
     parts = [str(job["precision"]), w.word("batch", language, f"{job['batch']:.0f}")]
     if job.get("micro"):
         parts.append(f"{w.word('micro', language)} {job['micro']:.0f}")
+    if job.get("lora"):
+        parts.append(f"LoRA {job['lora']:.0f} ({job.get('lora_targets', 'attention')})")
+    if job.get("weight_bits"):
+        parts.append(f"{job['weight_bits']:.0f}-bit")
     if job["training"]:
         parts.append(str(job["optimizer"]))
     return ", ".join(parts)

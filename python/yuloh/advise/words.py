@@ -21,6 +21,8 @@ WORDS = {
     "inference": ("inference", "推理"),
     "item": ("item", "项目"),
     "weights": ("weights", "权重"),
+    "experts": ("experts", "专家权重"),
+    "adapters": ("adapters (LoRA)", "适配器 (LoRA)"),
     "gradients": ("gradients", "梯度"),
     "optimizer": ("optimizer", "优化器"),
     "activations": ("activations", "激活"),
@@ -140,6 +142,12 @@ WORDS = {
     "offload_optimizer": ("optimizer states on the host", "优化器状态放到主机"),
     "offload_all": ("weights, gradients and states on the host", "权重、梯度与状态放到主机"),
     "optimizer_to": ("optimizer {0} (another training)", "改用优化器 {0}（训练会不同）"),
+    "lora": ("LoRA rank {0} (another training)", "LoRA 秩 {0}（训练会不同）"),
+    "qlora": ("LoRA rank {0}, base in {1} bits (another training)", "LoRA 秩 {0}，基座 {1} 比特（训练会不同）"),
+    "weight_bits": ("weights in {0} bits (other results)", "权重 {0} 比特（结果会不同）"),
+    "cache_bits": ("cache in {0} bits (other results)", "缓存 {0} 比特（结果会不同）"),
+    "experts_over": ("experts over {0} devices", "专家并行 {0} 卡"),
+    "context": ("context over {0} devices", "上下文并行 {0} 卡"),
     "sharding": ("shard stage {0} over {1} devices", "{1} 卡分片，第 {0} 阶段"),
     "tensor": ("split tensors over {0} devices", "张量并行 {0} 卡"),
     "pipeline": ("pipeline over {0} devices", "流水线并行 {0} 卡"),
@@ -201,7 +209,7 @@ def number(value: float) -> str:
 
 def layout(job: Dict[str, object], language: str = "en") -> str:
     """"dp 8, mp 4, pp 2, stage 1 over 8, micro-batch 2, recompute full" of a layout's job."""
-    parts = [f"{k} {job[k]:.0f}" for k in ("dp", "mp", "pp") if job[k] > 1]
+    parts = [f"{k} {job[k]:.0f}" for k in ("dp", "mp", "pp", "vpp", "cp", "ep") if job[k] > 1]
     if job["sharding"] > 1:
         parts.append(f"{word('stage_words', language)} {job['stage']:.0f} / {job['sharding']:.0f}")
     if job["micro"]:
@@ -226,9 +234,12 @@ def change(c: Dict[str, object], language: str = "en") -> str:
     return word(what, language, *detail.split("/"))
 
 
+TALK = ("tensor", "experts", "context", "pipeline", "data", "offload")
+
+
 def talk_share(layout_: Dict[str, object]) -> float:
     """Share of the step that goes to communication."""
-    talk = sum(s for what, s in layout_["time"] if what in ("tensor", "pipeline", "data", "offload"))
+    talk = sum(s for what, s in layout_["time"] if what in TALK)
     return talk / layout_["seconds"][1]
 
 

@@ -19,6 +19,8 @@ import math
 import sys
 from pathlib import Path
 
+NUMBERS = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab", "head_dim")
+NUMBERS += ("experts", "active", "expert_ffn", "shared_experts", "dense_layers")
 LISTS = ("devices", "presets", "networks", "scenarios", "matrix")
 
 
@@ -73,6 +75,12 @@ def _model_options(g) -> None:
         ("ffn", "width of the feed-forward"),
         ("seq", "sequence length"),
         ("vocab", "vocabulary"),
+        ("head-dim", "width of one head (default: hidden / heads)"),
+        ("experts", "experts of a mixture (routed)"),
+        ("active", "experts that a token meets (default: 2)"),
+        ("expert-ffn", "width of one expert (default: --ffn)"),
+        ("shared-experts", "experts that every token meets besides"),
+        ("dense-layers", "first layers without experts"),
     ):
         g.add_argument(f"--{name}", type=_number, metavar="N", help=what)
     g.add_argument(
@@ -105,7 +113,20 @@ def _job_options(g) -> None:
     g.add_argument("--offload", choices=("none", "optimizer", "all"), help="states, or all, on the host")
     g.add_argument("--no-flash", action="store_true", help="attention that keeps its scores")
     g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates")
-    for name in ("dp", "mp", "pp", "sharding"):
+    g.add_argument("--lora", type=_number, metavar="RANK", help="train adapters of this rank beside frozen weights")
+    g.add_argument(
+        "--lora-targets",
+        metavar="q,v|attention|all",
+        help="matrices with adapters: q, k, v, o, ffn, attention (q,k,v,o), all (default: attention)",
+    )
+    g.add_argument(
+        "--weight-bits", type=_number, metavar="4|8|16", help="stored bits of frozen (QLoRA) or served weights"
+    )
+    g.add_argument("--cache-bits", type=_number, metavar="8|16", help="of cached keys and values when serving")
+    g.add_argument(
+        "--eager", action="store_true", help="a stack that runs op by op keeps more: float32 norms, unfused activations"
+    )
+    for name in ("dp", "mp", "pp", "sharding", "ep", "cp", "vpp"):
         g.add_argument(f"--{name}", type=_number, metavar="N", help="fix this degree of the layout")
     g.add_argument("--stage", type=_number, metavar="0-3", help="sharding stage (ZeRO)")
 
@@ -210,12 +231,14 @@ def question_from(args):
 
     numbers = {
         k: getattr(args, k)
-        for k in ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab")
+        for k in NUMBERS
     }
     given = {k: v for k, v in numbers.items() if v is not None}
     for name, v in given.items():
         if not (math.isfinite(v) and v > 0):
             raise ValueError(f"advise: --{name.replace('_', '-')} must be above 0, got {v:g}.")
+    if "shared_experts" in given:
+        given["shared"] = given.pop("shared_experts")
     job = _job(args)
     source, planned = "user", None
     if args.model is None:
@@ -295,6 +318,13 @@ def _job(args) -> dict:
         "pp",
         "sharding",
         "stage",
+        "lora",
+        "lora_targets",
+        "weight_bits",
+        "cache_bits",
+        "ep",
+        "cp",
+        "vpp",
     ):
         if getattr(args, name) is not None:
             job[name] = getattr(args, name)
@@ -302,6 +332,8 @@ def _job(args) -> dict:
         job["micro"] = args.micro_batch
     if args.no_flash:
         job["flash"] = False
+    if args.eager:
+        job["eager"] = True
     for name, v in job.items():
         if isinstance(v, float) and not math.isfinite(v):
             raise ValueError(f"advise: --{name.replace('_', '-')} must be a number, got {v}.")
