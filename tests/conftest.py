@@ -2,6 +2,7 @@
 """For all tests: a background job starts with Ctrl-C ignored, and so would every process that a test interrupts. A test that
 hangs fails after half an hour; how fast one is decides nothing.
 """
+import os
 import signal
 
 import pytest
@@ -21,3 +22,21 @@ def fails_instead_of_hanging():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def in_child():
+    """run(check): whether `check` is true in a forked child, within two minutes."""
+
+    def run(check):
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(120)
+            try:
+                os._exit(0 if check() else 1)
+            except BaseException:  # noqa: BLE001
+                os._exit(2)
+        return os.waitpid(pid, 0)[1] == 0
+
+    return run

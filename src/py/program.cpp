@@ -2,6 +2,7 @@
 // Programs in Python: recording a function on placeholders, the program that comes out, and sessions that run one.
 // python/yuloh/jit and python/yuloh/inference are written with these.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -15,6 +16,7 @@
 #include "py/objects.h"
 #include "run/program.h"
 #include "run/recording.h"
+#include "run/retrace.h"
 #include "run/traced.h"
 
 namespace nb = nanobind;
@@ -252,6 +254,7 @@ void bind_traced(nb::module_& m) {
     for (const OpDef* op : all_ops()) r[op->name.c_str()] = nb::make_tuple(formats::onnx_support(*op, formats::checked_opset(opset)), formats::pir_support(*op));
     return r;
   }, nb::arg("opset") = 0, "{row: (ONNX, Paddle)}: written as its own 'operators', 'arithmetic', 'body' of other rows, or 'none'.");
+  m.attr("trial_sizes") = nb::make_tuple(trial_sizes.batch, trial_sizes.other, trial_sizes.most_open);
   m.def("is_package", [](const std::string& path) { return formats::is_package(path); });
   m.def("generalise", [](const std::vector<std::shared_ptr<Trace>>& corners, const std::vector<std::shared_ptr<Trace>>& more,
                          nb::handle inputs, std::vector<std::string> outputs, std::vector<std::string> dims) {

@@ -2,7 +2,6 @@
 #include "run/retrace.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "run/tensor.h"
@@ -10,12 +9,7 @@
 namespace yuloh {
 namespace {
 
-// Sizes to try for an open dim, as in python/yuloh/jit/export.py: two that are compared, one that must agree, and two that must
-// if the program takes them (no common factor; a large one). 0, 1 and 2 mean something to code, so none is used.
 using Sizes = std::array<int64_t, 5>;
-constexpr Sizes kBatch{3, 4, 6, 7, 1031};
-constexpr Sizes kOther[]{{96, 128, 160, 101, 1033}, {32, 48, 64, 41, 1033}, {8, 12, 16, 11, 1033}, {3, 4, 6, 7, 1033}};
-constexpr size_t kMostOpen = 6;
 
 struct Slot {
   size_t input, axis;
@@ -138,16 +132,16 @@ std::shared_ptr<TracedProgram> retrace(const Program& p, const RetraceOptions& o
   for (const bool tied : {false, true}) {
     const OpenDims dims = number_dims(inputs, tied);
     if (tied && dims.names.size() == number_dims(inputs, false).names.size()) break;
-    if (dims.names.size() > kMostOpen) {
+    if (dims.names.size() > trial_sizes.most_open) {
       if (!first) first = std::make_exception_ptr(Error(ErrorKind::kValue, cat("write_model: ", dims.names.size(), " open sizes are too many, "
-        "expected at most ", kMostOpen, ". Hint: fix some of them, shapes={name: [...]}.")));
+        "expected at most ", trial_sizes.most_open, ". Hint: fix some of them, shapes={name: [...]}.")));
       continue;
     }
     const bool inner = std::any_of(dims.first_axis.begin(), dims.first_axis.end(), [](size_t a) { return a != 0; });
     std::vector<std::pair<const Sizes*, const Sizes*>> attempts;
-    for (const Sizes& s : kOther)
-      if (inner || attempts.empty()) attempts.emplace_back(&kBatch, &s);
-    for (const Sizes& s : kOther) attempts.emplace_back(&s, &s);
+    for (const Sizes& s : trial_sizes.other)
+      if (inner || attempts.empty()) attempts.emplace_back(&trial_sizes.batch, &s);
+    for (const Sizes& s : trial_sizes.other) attempts.emplace_back(&s, &s);
     for (const auto& [batch, other] : attempts) {
       try {
         std::vector<const Sizes*> table;

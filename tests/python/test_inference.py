@@ -389,27 +389,10 @@ def test_onnx_cases_give_their_answers_through_a_predictor(tmp_path):
             np.testing.assert_allclose(got.numpy(), arrays[f"o{k}"], rtol=max(case["rtol"], 1e-5), atol=case["atol"], err_msg=name)
 
 
-def test_a_warmed_predictor_answers_in_a_forked_child(tmp_path):
-    import os
-
+def test_a_warmed_predictor_answers_in_a_forked_child(tmp_path, in_child):
     net = paddle.nn.Sequential(paddle.nn.Conv2D(3, 8, 3), paddle.nn.ReLU(), paddle.nn.Flatten(), paddle.nn.Linear(8 * 30 * 30, 4))
     paddle.jit.save(net, str(tmp_path / "m"), input_spec=[paddle.static.InputSpec([None, 3, 32, 32], "float32")])
     predictor = paddle.inference.create_predictor(paddle.inference.Config(str(tmp_path)))
     x = paddle.to_tensor(np.ones([2, 3, 32, 32], "float32"))
     want = predictor.run([x])[0].numpy()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os._exit(0 if np.allclose(predictor.run([x])[0].numpy(), want, atol=1e-5) else 1)
-        except BaseException:
-            os._exit(2)
-    for _ in range(600):
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            break
-        time.sleep(0.1)
-    else:
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
-        raise AssertionError("the child hangs")
-    assert status == 0
+    assert in_child(lambda: np.allclose(predictor.run([x])[0].numpy(), want, atol=1e-5))

@@ -206,11 +206,20 @@ def sizes_of(options):
     """{dim: [sizes]} of --size options."""
     result = {}
     for option in options:
-        label, _, numbers = option.partition("=")
-        if not label or not numbers or not all(n.strip().isdigit() and int(n) > 0 for n in numbers.split(",")):
+        label, _, numbers = option.rpartition("=")
+        if not label or not all(n.strip().isdigit() and int(n) > 0 for n in numbers.split(",")):
             raise ValueError(f"a size reads DIM=N or DIM=N,M, got {option!r}.")
         result[label.strip()] = [int(n) for n in numbers.split(",")]
     return result
+
+
+def size_of(options):
+    """{dim: size} of --size options that allow one."""
+    sizes = sizes_of(options)
+    for dim, given in sizes.items():
+        if len(given) > 1:
+            raise ValueError(f"--size wants DIM=N, got {len(given)} sizes of {dim!r}.")
+    return {dim: n for dim, (n,) in sizes.items()}
 
 
 def shapes_of(options):

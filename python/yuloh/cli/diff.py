@@ -43,26 +43,16 @@ def add(commands) -> None:
 def carry_out(args) -> int:
     from ..inference import diff
     from . import readable
+    from .convert import size_of
 
     b = args.b
     if args.precision_b:
         b += ("," if "@" in b else "@") + args.precision_b
     with readable(args.command):
-        report = diff(args.a, b, args.input, sizes=sizes_of(args.size), seed=args.seed, params_a=args.params_a,
+        report = diff(args.a, b, args.input, sizes=size_of(args.size), seed=args.seed, params_a=args.params_a,
                       params_b=args.params_b, reproduction=args.out)
     print(json.dumps(facts(report), indent=1) if args.json else table(report, args.all))
     return 0 if report.equal and report.matched else 1
-
-
-def sizes_of(texts) -> dict:
-    """{name: extent} of DIM=N options."""
-    sizes = {}
-    for text in texts:
-        name, equals, number = text.rpartition("=")
-        if not equals or not number.isdigit() or not name:
-            raise ValueError(f"--size wants DIM=N, got {text!r}; expected something like batch=4")
-        sizes[name] = int(number)
-    return sizes
 
 
 def table(report, everything=False) -> str:

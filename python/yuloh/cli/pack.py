@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 
-from .diff import sizes_of
+from .convert import size_of
 
 
 def add(commands) -> None:
@@ -51,7 +51,7 @@ def carry_out(args) -> int:
         from ..inference import pack
 
         info = pack(args.model, args.output, params=args.params, samples=args.samples, golden=args.golden,
-                    shapes=[_shapes(t) for t in args.shapes], sizes=sizes_of(args.size), seed=args.seed)
+                    shapes=[_shapes(t) for t in args.shapes], sizes=size_of(args.size), seed=args.seed)
     print(f"{args.output}: {describe(info)}")
     return 0
 

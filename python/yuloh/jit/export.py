@@ -12,12 +12,7 @@ from .structure import flatten, is_spec, rebuild
 
 __all__ = ["export"]
 
-# Sizes to try for an open axis: two that are compared, one that must agree, and two that must if the model takes them: one
-# that shares no factor with the others tells exact division from rounding, a large one shows limits. 0, 1 and 2 mean
-# something to code (empty, broadcast, pairs), so none is used.
-_BATCH = (3, 4, 6, 7, 1031)
-_OTHER = ((96, 128, 160, 101, 1033), (32, 48, 64, 41, 1033), (8, 12, 16, 11, 1033), (3, 4, 6, 7, 1033))
-_MOST_OPEN = 6
+_BATCH, _OTHER, _MOST_OPEN = _core.trial_sizes  # src/run/retrace.h
 
 
 def export(function, arguments, named):
