@@ -42,7 +42,7 @@ def test_everything_is_found_by_its_names():
             assert catalogue.find_device(name)["id"] == d["id"], name
     for name in catalogue.presets():
         assert catalogue.find_preset(name)[0] == name
-    for name in catalogue._file("devices.json")["fabrics"]:
+    for name in catalogue.fabrics():
         assert catalogue.fabric(name)[0]["rate"] > 0
 
 
@@ -53,14 +53,21 @@ def test_faults_are_found():
     broken["devices"][2]["aliases"] = ["t4"]
     broken["devices"][3]["figures"]["memory"].append(dict(broken["devices"][3]["figures"]["memory"][0]))
     broken["devices"][4]["figures"]["watts"][0]["value"] = -1
+    del broken["devices"][0]["figures"]["host_link"][0]["note"]
+    broken["devices"][5]["figures"]["fp16"].insert(
+        0, {"value": 1, "source": "recalled", "date": "2026-11-30", "note": ""}
+    )
+    broken["fabrics"]["roce-100"]["source"] = "hearsay"
     said = "\n".join(catalogue.faults(broken))
     for words in ("has no source", "has no date", "is also t4's", "holds a figure twice", "watts is -1"):
+        assert words in said, said
+    for words in ("host_link is derived by no rule", "as recalled though it was read", "network roce-100"):
         assert words in said, said
 
 
 def test_where_article_and_vendor_differ_both_stand():
     h100 = catalogue.find_device("h100")
-    assert {v["value"] for v in h100["figures"]["fp16"]} == {989, 756}
+    assert {v["value"] for v in h100["figures"]["fp16"]} == {989.5, 756}
     assert "article 756" in run("--list", "matrix").stdout
 
 
@@ -421,7 +428,7 @@ def test_device_file_of_calibrate(tmp_path):
 
 def test_show_all_and_fleet(tmp_path):
     shown = run("--show", "h100").stdout
-    assert "989 TFLOPS" in shown and "756 TFLOPS" in shown and "article" in shown and "2026-11-30" in shown
+    assert "989.5 TFLOPS" in shown and "756 TFLOPS" in shown and "article" in shown and "2026-11-30" in shown
     file = tmp_path / "strategy.py"
     everything = run(
         "--params", "7e9", "--all", "--device", "a100-80", "--count", "8", "--fleet", str(file)

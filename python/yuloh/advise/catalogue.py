@@ -27,6 +27,8 @@ SCALE = {
     "watts": 1.0,
     **{p: 1e12 for p in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")},
 }
+# Kinds of sources; a derived figure follows from read ones by the rule in its note.
+KINDS = ("vendor", "secondary", "derived", "article", "recalled")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
@@ -42,6 +44,10 @@ def sources() -> Dict[str, dict]:
 def devices() -> List[dict]:
     """All entries of the catalogue, as they stand there."""
     return _file("devices.json")["devices"]
+
+
+def fabrics() -> Dict[str, dict]:
+    return _file("devices.json")["fabrics"]
 
 
 def presets() -> Dict[str, dict]:
@@ -100,6 +106,15 @@ def differing(entry: dict) -> List[Tuple[str, List[dict]]]:
     return [(f, v) for f, v in entry["figures"].items() if len({x["value"] for x in v}) > 1]
 
 
+@lru_cache(maxsize=None)
+def in_article() -> frozenset:
+    """Ids of the devices that the user's article names."""
+    def said(d: dict) -> bool:
+        return any(x["source"] == "article" for values in d["figures"].values() for x in values)
+
+    return frozenset({d["id"] for d in devices() if said(d)} | {i for s in scenarios() for i in s["article"]})
+
+
 def origin(entry: dict, figure: str) -> str:
     """ "measured", "catalogue", "article", "recalled" or "user": where the figure that is reckoned with comes from."""
     source = entry["figures"][figure][0]["source"]
@@ -112,7 +127,7 @@ def origin(entry: dict, figure: str) -> str:
 # -- networks ------------------------------------------------------------------------------------------
 def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
     """(what the core takes, its name) of a network: a name of the catalogue or GB/s for each device."""
-    known = _file("devices.json")["fabrics"]
+    known = fabrics()
     try:
         rate = float(word)
     except ValueError:
@@ -312,6 +327,7 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
     """What is wrong with the catalogue; empty when nothing is."""
     c = catalogue or _file("devices.json")
     found, seen = [], {}
+    kinds = {name: s.get("kind") for name, s in c["sources"].items()}
     for d in c["devices"]:
         where = d.get("id", "?")
         for name in (d.get("id"), *d.get("aliases", ())):
@@ -335,16 +351,24 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
                     found.append(f"{where}: {figure} has no source")
                 if not _is_date(v.get("date")):
                     found.append(f"{where}: {figure} has no date")
+                if kinds.get(v.get("source")) == "derived" and not v.get("note"):
+                    found.append(f"{where}: {figure} is derived by no rule")
+            first, *others = [kinds.get(v.get("source")) for v in values]
+            if not d.get("incomplete") and first == "recalled" and {"vendor", "secondary", "derived"} & set(others):
+                found.append(f"{where}: {figure} is reckoned with as recalled though it was read")
         have = set(d.get("figures", {}))
         if not d.get("incomplete") and not (
             {"memory", "bandwidth", "watts", "host_link"} <= have and have & set(PRECISIONS)
         ):
             found.append(f"{where}: lacks figures, has {sorted(have)}")
     for name, s in c["sources"].items():
-        if s.get("kind") not in ("vendor", "secondary", "article", "recalled") or not _is_date(s.get("read")):
+        if s.get("kind") not in KINDS or not _is_date(s.get("read")):
             found.append(f"source {name}: kind {s.get('kind')!r}, read {s.get('read')!r}")
         if s.get("kind") in ("vendor", "secondary") and not str(s.get("address", "")).startswith("https://"):
             found.append(f"source {name}: no address")
+    for name, f in c["fabrics"].items():
+        if f.get("source") not in c["sources"] or not _is_date(f.get("date")) or not f.get("note"):
+            found.append(f"network {name}: source {f.get('source')!r}, date {f.get('date')!r}")
     return found
 
 

@@ -133,7 +133,10 @@ def recommend(q: Question) -> List[dict]:
     priced = bool(found) and all(r["price"] is not None for r in found)
     found.sort(key=lambda r: (r["price"] if priced else r["watts"] or 1e9, -r["layout"]["share_of_peak"]))
     edge = [r for r in found if r["kind"] == "edge"]
-    return [r for r in found if r["kind"] != "edge"][:RECOMMENDED] + (edge if q.size_class == 0 else [])
+    shown = [r for r in found if r["kind"] != "edge"]
+    # What the user's article names is always told of, wherever it stands.
+    shown = shown[:RECOMMENDED] + [r for r in shown[RECOMMENDED:] if r["id"] in catalogue.in_article()]
+    return shown + (edge if q.size_class == 0 else [])
 
 
 def _serving_layout(q: Question, entry: dict, count: int) -> List[dict]:

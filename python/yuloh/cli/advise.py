@@ -428,8 +428,11 @@ def _list(args) -> int:
         for name, p in catalogue.presets().items():
             print(f"{name:14} {p['title']:28} {p['params']:.3g}  {p['source']}")
     elif args.what == "networks":
-        for name, f in catalogue._file("devices.json")["fabrics"].items():
-            print(f"{name:16} {f['name']}")
+        for name, f in catalogue.fabrics().items():
+            rate = f"{f['rate_server']:g} GB/s a server" if "rate_server" in f else f"{f['rate']:g} GB/s a device"
+            kind = catalogue.sources()[f["source"]]["kind"]
+            told = f"{rate}, {f['latency'] * 1e6:g} us; " if name != "none" else ""
+            print(f"{name:16} {f['name']}: {told}{f['note']} ({kind}, {f['date']})")
     else:
         from ..advise.question import Question
 
