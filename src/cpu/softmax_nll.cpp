@@ -64,6 +64,7 @@ class Forward final : public NllKernel {  // x, label -> nll, lse
 class Backward final : public NllKernel {  // x, label, lse, g -> dx
  public:
   using NllKernel::NllKernel;
+  bool may_overwrite(size_t in, size_t) const override { return in == 0; }  // dx over x
   void run(void* const* ptrs) override {
     const auto* label = static_cast<const int64_t*>(ptrs[1]);
     const auto *lse = static_cast<const float*>(ptrs[2]), *g = static_cast<const float*>(ptrs[3]);

@@ -25,8 +25,10 @@ void nll_lse(const void* xv, int64_t n, float* lse) {
 template <class In, class Out>
 void nll_dx(const void* xv, int64_t n, float lse, float g, int64_t label, void* outv) {
   const auto* x = static_cast<const typename In::S*>(xv);
-  auto* out = static_cast<typename Out::S*>(outv);
+  auto* out = static_cast<typename Out::S*>(outv);  // may be x
+  const bool hit = label >= 0 && label < n;
+  const float at = hit ? static_cast<float>(In::in(x[label])) : 0.0f;
   TILE_IVDEP
   for (int64_t i = 0; i < n; ++i) out[i] = Out::out(exp32(static_cast<float>(In::in(x[i])) - lse) * g);
-  if (label >= 0 && label < n) out[label] = Out::out((exp32(static_cast<float>(In::in(x[label])) - lse) - 1.0f) * g);
+  if (hit) out[label] = Out::out((exp32(at - lse) - 1.0f) * g);
 }

@@ -70,6 +70,7 @@ class PlanBuilder {
     std::vector<int> donor;  // result -> the donated input that it takes over, or -1
   };
   Homes find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves, const std::vector<char>& donatable);
+  bool covers(int view, int root) const;
   int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
                 const std::function<bool(int)>& offered);
 

@@ -66,6 +66,8 @@ class Kernel {
   // In place of run in a dry run: takes the storage that run would take beside the workspace, and computes nothing.
   virtual void rehearse(void* const*) {}
   virtual void keeps(KeptBytes* k) const { k->add(512); }  // roughly, between runs
+  // Output `out` may lie where input `in` of the same type and layout lies, if nobody reads that input later.
+  virtual bool may_overwrite([[maybe_unused]] size_t in, [[maybe_unused]] size_t out) const { return false; }
   virtual bool reads([[maybe_unused]] size_t input) const { return true; }  // false: it has that operand in a layout of its own
   virtual std::string describe() const = 0;  // "onednn:brgconv_fwd" ...
   KernelCost cost;

@@ -92,18 +92,28 @@ bool inplace_safe(const TileProgram& p, int in, int out) {
 }
 }  // namespace
 
+// The view is all of its root: whoever takes the one over has the other.
+bool PlanBuilder::covers(int view, int root) const {
+  const PlanValue &v = values_[view], &r = values_[root];
+  return view == root || (v.offset == 0 && v.type.dtype == r.type.dtype && numel(v.type.shape) == numel(r.type.shape) &&
+                          is_dense_in_order(v.type.shape, v.strides) && is_dense_in_order(r.type.shape, r.strides));
+}
+
 // A value whose storage output `out` of step `s` may take over, or -1. `offered` says which storages are on offer.
 int PlanBuilder::take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
                            const std::function<bool(int)>& offered) {
-  if (!s.program || !options_.donate) return -1;
+  if (!options_.donate) return -1;
   const PlanValue& o = values_[s.out[out]];
   for (size_t k = 0; k < s.in.size(); ++k) {
     const int v = s.in[k], root = values_[v].root;
-    if (root != v || taken[root] || last_use[root] != step || !offered(root)) continue;
+    if (!covers(v, root) || taken[root] || last_use[root] != step || !offered(root)) continue;
     if (values_[v].type.dtype != o.type.dtype || !(values_[v].type.shape == o.type.shape) || !(values_[v].strides == o.strides)) continue;
     bool shared = false;
     for (size_t j = 0; j < s.in.size(); ++j) shared = shared || (j != k && values_[s.in[j]].root == root);
-    if (shared || !inplace_safe(*s.program, static_cast<int>(k), static_cast<int>(s.in.size()) + out)) continue;
+    if (shared) continue;
+    const bool safe = s.program ? inplace_safe(*s.program, static_cast<int>(k), static_cast<int>(s.in.size()) + out)
+                                : s.kernel->may_overwrite(k, static_cast<size_t>(out));
+    if (!safe) continue;
     return root;
   }
   return -1;
