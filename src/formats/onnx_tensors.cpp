@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/foreign.h"
 #include "formats/mapped_file.h"
 #include "formats/onnx_types.h"
 
@@ -195,6 +196,7 @@ Ref<Storage> OnnxTensors::external_data(const Wire& w, const std::string& name,
   *offset = count(w, name, where, "offset", 0);
   const size_t left = *offset <= file->bytes ? file->bytes - *offset : 0;
   const size_t length = count(w, name, where, "length", bytes);
+  if (bytes > left) refuse_foreign_weights(cat(path_, ": external data '", location, "'"), {static_cast<const char*>(file->data), file->bytes});
   if (length != bytes || bytes > left)
     w.bad("external data of '", name, "': ", std::min(length, left), " bytes at ", *offset, " of '", location,
           "'; expected ", bytes);

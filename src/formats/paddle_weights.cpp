@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "formats/foreign.h"
 #include "formats/mapped_file.h"
 #include "formats/paddle.h"
 #include "formats/pir_write.h"
@@ -100,6 +101,8 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
   std::map<std::string, FileTensor> all;
   if (expected.empty()) return all;
   const Ref<Storage> file = map_file(path);
+  if (file->bytes < 16 || std::memcmp(file->data, "\0\0\0\0", 4) != 0)
+    refuse_foreign_weights(path, {static_cast<const char*>(file->data), file->bytes});
   Cursor c(path, file);
   for (const auto& [name, type] : expected) {
     if (c.at_end())

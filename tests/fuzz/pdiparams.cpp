@@ -2,7 +2,7 @@
 // libFuzzer target: what a model expects of its weights (the first bytes: count, then dtype, rank and sizes of each), and
 // any bytes as the weights file.
 //
-// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/paddle_weights.cpp src/formats/whole_file.cpp
+// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/foreign.cpp src/formats/paddle_weights.cpp src/formats/whole_file.cpp
 // sources: tests/fuzz/stubs.cpp
 #include <cstring>
 

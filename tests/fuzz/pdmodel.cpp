@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: any bytes as a Paddle ProgramDesc, without its weights file (see pir.cpp).
 //
-// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/paddle_program.cpp src/formats/paddle_names.cpp
+// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/foreign.cpp src/formats/paddle_program.cpp src/formats/paddle_names.cpp
 // sources: src/formats/paddle_weights.cpp src/formats/whole_file.cpp tests/fuzz/stubs.cpp
 #include "formats/paddle.h"
 #include "fuzz/walk.h"

@@ -2,7 +2,7 @@
 // libFuzzer target: any bytes as a Paddle PIR program. Its weights file is absent: a program that wants one is refused at
 // the end, after all of it was read.
 //
-// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/pir.cpp src/formats/paddle_weights.cpp
+// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/foreign.cpp src/formats/pir.cpp src/formats/paddle_weights.cpp
 // sources: src/formats/whole_file.cpp tests/fuzz/stubs.cpp
 #include "formats/paddle.h"
 #include "fuzz/walk.h"

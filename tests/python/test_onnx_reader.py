@@ -95,7 +95,7 @@ def test_cut_off_files(load):
 
 @pytest.mark.parametrize("data, words", [
     (b"", ["empty"]),
-    (b"hello", ["damaged at byte"]),
+    (b"hello", ['text, "hello"']),
     (field(1, 9), ["no graph"]),
     (field(7, graph([RELU], [X], [Y])), ["no IR version"]),
     (model(graph([RELU, node("Neg", ["x"], ["y"], name="second")], [X], [Y])), ["'y'", "made twice", "second"]),

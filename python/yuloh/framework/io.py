@@ -229,15 +229,26 @@ def _read(file, what):
     try:
         value = RestrictedUnpickler(file, encoding="latin1").load()
     except pickle.UnpicklingError as error:
+        _refuse_foreign(file, what)
         raise ValueError(f"load: {what} is damaged or refused: {error}") from error
     except (EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, MemoryError, struct.error,
             UnicodeDecodeError, OverflowError, RecursionError) as error:
+        _refuse_foreign(file, what)
         raise ValueError(f"load: {what} is damaged or not a saved object "
                          f"({type(error).__name__}: {error}).") from error
     rest = b"" if verified else file.read(len(_MAGIC))
     if rest and _MAGIC.startswith(rest):
         raise ValueError(f"load: {what} is damaged: it ends inside its trailer.")
     return value
+
+
+def _refuse_foreign(file, what):
+    """What is no pickle: a web page, a Git LFS pointer, an image ... is named as what it is."""
+    file.seek(0)
+    head = file.read(4096)
+    kind, hint, weights = _core.foreign_kind(head, file.seek(0, io.SEEK_END))
+    if kind and not weights:
+        raise ValueError(f"load: {what} holds no saved object: it is {kind}. Hint: {hint}") from None
 
 
 def _is_saved_tensor(value):
