@@ -11,6 +11,7 @@
 #include "formats/mapped_file.h"
 #include "formats/onnx_types.h"
 #include "formats/safetensors.h"
+#include "formats/whole_file.h"
 #include "py/objects.h"
 #include "run/recording.h"
 
@@ -114,6 +115,7 @@ void bind_weight_files(nb::module_& m) {
         write_safetensors(path, all, metadata);
       },
       nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
+  m.def("sweep_parts", &formats::sweep_parts, nb::arg("path"), "Removes what killed writers of this path left beside it.");
   m.def("foreign_kind", [](nb::bytes head, size_t bytes) {
     const formats::FileKind k = formats::foreign_kind({head.c_str(), head.size()}, bytes);
     return nb::make_tuple(k.what, k.hint, k.weights);

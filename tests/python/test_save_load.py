@@ -4,6 +4,7 @@ B42).
 """
 import collections
 import io
+import fcntl
 import os
 import pathlib
 import pickle
@@ -185,6 +186,38 @@ def test_a_kill_leaves_the_old_or_the_new_file(tmp_path):
     assert last > 0
     left = [f for f in os.listdir(tmp_path) if f != "net"]
     assert all(f.endswith(".part") for f in left)
+    paddle.save({}, path)
+    assert os.listdir(tmp_path) == ["net"]  # the next save sweeps what the killed ones left
+
+
+@pytest.mark.parametrize("name", ["net", "net.safetensors"])
+def test_parts_of_killed_writers_are_swept_those_of_living_ones_are_not(tmp_path, name):
+    path, dead = tmp_path / name, [f"{name}.123.0.part", f".{name}.abcd_123.part"]
+    kept = [f"{name}.part", f"{name}.x.0.part", f"other.{name}.1.0.part", f"{name}.b.1.0.part", "net2.1.0.part"]
+    living = f"{name}.99.1.part"
+    for n in [*dead, *kept, living]:
+        (tmp_path / n).write_bytes(b"half")
+    with open(tmp_path / living, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        paddle.save({"w": paddle.ones([2])}, path)
+        assert sorted(os.listdir(tmp_path)) == sorted([name, living, *kept])
+    paddle.save({"w": paddle.ones([2])}, path)
+    assert sorted(os.listdir(tmp_path)) == sorted([name, *kept])
+
+
+@pytest.mark.parametrize("name", ["net", "net.safetensors"])
+def test_two_that_write_one_path_do_not_sweep_each_other(tmp_path, name):
+    code = """
+        import sys
+        import numpy as np
+        import yuloh as paddle
+        for i in range(60):
+            paddle.save({"w": np.full(1000 + i, i, "float32")}, sys.argv[1])
+        print("done", flush=True)
+        """
+    processes = [child(code, tmp_path / name) for _ in range(3)]
+    assert [p.communicate()[0].strip() for p in processes] == ["done"] * 3
+    assert os.listdir(tmp_path) == [name] and paddle.load(tmp_path / name)["w"].shape[0] == 1059
 
 
 def test_a_full_disk_keeps_the_old_file(tmp_path):

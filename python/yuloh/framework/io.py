@@ -10,6 +10,7 @@ the pickle stands a trailer of length and checksum, which Paddle's reader does n
 ``load`` knows safetensors and PyTorch's files by their first bytes (foreign_files.py); ``save`` writes safetensors where
 the path ends so.
 """
+import fcntl
 import io
 import os
 import pickle
@@ -153,15 +154,15 @@ def write_atomically(path, write):
         mask = os.umask(0)
         os.umask(mask)
         mode = 0o666 & ~mask
-    handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part",
-                                         dir=folder)
+    _core.sweep_parts(path)
+    handle, temporary = _locked_part(path, folder)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
+            os.chmod(temporary, mode)
+            os.replace(temporary, path)  # before the lock goes with the file
     except OSError as error:
         _remove(temporary)
         raise OSError(error.errno,
@@ -171,6 +172,19 @@ def write_atomically(path, write):
         _remove(temporary)
         raise
     _sync_folder(folder)
+
+
+def _locked_part(path, folder):
+    """A temporary file beside ``path`` and a lock on it, which says that its writer lives."""
+    while True:
+        handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part", dir=folder)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return handle, temporary  # a file system without locks
+        if os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # swept between making and locking
 
 
 def _remove(path):
