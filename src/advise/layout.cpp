@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts and virtual stages.
 // Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a pipeline goes with sharding stage 1 at
-// most.
+// most, virtual stages need more than 2 stages and twice as many micro-batches.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<double> expert_groups(const Network& n, const Device& d, double mp, 
 std::vector<double> virtual_stages(const Network& n, const Job& base, double pp) {
   std::vector<double> r{1};
   for (double v : {2.0, 4.0})
-    if (base.training && pp > 1 && n.transformer() && std::fmod(n.layers, pp * v) == 0) r.push_back(v);
+    if (base.training && pp > 2 && n.transformer() && std::fmod(n.layers, pp * v) == 0) r.push_back(v);
   return r;
 }
 
@@ -70,7 +70,7 @@ struct Search {
     for (double b : micros) {
       if (std::fmod(of_replica, b) != 0) continue;
       j.micro = b;
-      if (j.vpp > 1 && std::fmod(j.passes(), j.pp) != 0) continue;
+      if (j.vpp > 1 && (std::fmod(j.passes(), j.pp) != 0 || j.passes() < 2 * j.pp)) continue;
       bool fit = false, roomy = false;
       for (const char* again : {"none", "selective", "full"}) {
         if (!free.recompute && base.recompute != again) continue;

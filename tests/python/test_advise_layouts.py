@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 
 import pytest
@@ -238,3 +239,43 @@ def test_every_item_is_finite():
             made = layout(network(preset), batch=1, **job)
             assert all(math.isfinite(x) and x >= 0 for i in made["memory"] for x in i[1:])
             assert all(math.isfinite(s) and s > 0 for _, s in made["time"])
+
+
+# -- fleet ---------------------------------------------------------------------------------------------
+def fleet_scripts():
+    from importlib import util
+    from pathlib import Path
+
+    path = Path(__file__).parent.parent / "oracle" / "check_fleet.py"
+    spec = util.spec_from_file_location("check_fleet", path)
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.LAYOUTS, module.scripts()
+
+
+def test_fleet_scripts():
+    """What tests/oracle/check_fleet.py holds against Paddle: whole Python, groups that are the devices, the layout's parts."""
+    layouts, scripts = fleet_scripts()
+    assert len(layouts) >= 20
+    for name, (devices, text) in scripts.items():
+        compile(text, name, "exec")
+        degrees = dict(re.findall(r'"(\w+)_degree": (\d+)', text))
+        of = math.prod(int(degrees.get(k, 1)) for k in ("dp", "mp", "pp", "sharding", "sep"))
+        assert of == devices, (name, degrees)
+        job = layouts[name]
+        assert ("PipelineLayer" in text) == (job.get("pp", 1) > 1)
+        assert ("ColumnParallelLinear" in text) == (job.get("mp", 1) > 1)
+        assert ("group_sharded_parallel" in text) == (job.get("stage", 0) >= 2)
+        assert ("MoELayer" in text) == ("ep" in job)
+        assert ("recompute" in text) == (job.get("recompute") == "full")
+        assert "np." not in text and "TODO" not in text
+
+
+def test_fleet_file_of_the_command(tmp_path):
+    file = tmp_path / "train.py"
+    run("llama-7b", "--lora", "8", "--device", "a100-40", "--count", "16", "--batch", "64", "--fleet", str(file))
+    text = file.read_text()
+    compile(text, "train", "exec")
+    assert "--nnodes 2 --devices 0,1,2,3,4,5,6,7 train.py" in text and "class Adapted" in text
+    run("resnet50", "--device", "v100", "--count", "4", "--fleet", str(file))
+    assert "paddle.vision.models.resnet50()" in file.read_text()

@@ -1,59 +1,274 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layout as what Paddle's fleet takes: the strategy in Python and the launch command."""
+"""A layout as what Paddle's fleet takes: the strategy in Python, a training script around it, and the launch command.
+
+Names and rules are those of PaddlePaddle 3.3; tests/oracle/check_fleet.py holds them against it.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Dict
+from typing import Dict, List
 
 LEVEL = {2: "os_g", 3: "p_g_os"}
+OPTIMIZER = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "lamb": "Lamb"}
+EXPERT_ORDER = ("pp", "moe_sharding", "ep", "dp", "sharding", "sep", "cp", "mp")
+
+
+def degrees(job: Dict[str, object]) -> Dict[str, object]:
+    """hybrid_configs of a job. Expert parallel groups of fleet reach over tensor parallel devices and have no data axis:
+    there dp is a part of sharding, and so is context parallel."""
+    dp, mp, pp, sharding, stage, cp, ep = (
+        int(job[k]) for k in ("dp", "mp", "pp", "sharding", "stage", "cp", "ep")
+    )
+    if stage >= 2:
+        dp, sharding = 1, dp * sharding
+    if ep == 1:
+        found = {"dp_degree": dp, "mp_degree": mp, "pp_degree": pp, "sharding_degree": sharding}
+        return {**found, "sep_degree": cp} if cp > 1 else found
+    sharding = dp * sharding * cp
+    found = {"dp_degree": 1, "mp_degree": mp, "pp_degree": pp, "sharding_degree": sharding}
+    found.update(ep_degree=ep * mp, moe_sharding_degree=sharding // ep, order=list(EXPERT_ORDER))
+    return {**found, "cp_degree": cp} if cp > 1 else found
 
 
 def strategy_snippet(job: Dict[str, object], passes: float, micro: float) -> str:
     """Lines of Python that set the layout up; they run against paddle.distributed.fleet."""
-    dp, mp, pp, sharding, stage = (int(job[k]) for k in ("dp", "mp", "pp", "sharding", "stage"))
     lines = [
         "import paddle",
         "from paddle.distributed import fleet",
         "",
         "strategy = fleet.DistributedStrategy()",
-    ]
-    # Stages 2 and 3 wrap the model and group the ranks of the data axis themselves.
-    data, shard = (dp * sharding, 1) if stage >= 2 else (dp, sharding)
-    lines += [
         "strategy.hybrid_configs = {",
-        f'    "dp_degree": {data},',
-        f'    "mp_degree": {mp},',
-        f'    "pp_degree": {pp},',
-        f'    "sharding_degree": {shard},',
+        *(f'    "{k}": {v!r},' for k, v in degrees(job).items()),
         "}",
     ]
-    if pp > 1:
+    if job["pp"] > 1:
         lines.append(
             f'strategy.pipeline_configs = {{"accumulate_steps": {int(passes)}, "micro_batch_size": {int(micro)}}}'
         )
     lines.append("fleet.init(is_collective=True, strategy=strategy)")
-    if job["precision"] in ("bf16", "fp16"):
-        dtype = "bfloat16" if job["precision"] == "bf16" else "float16"
+    return "\n".join(lines)
+
+
+def skeleton(
+    network: Dict[str, object], job: Dict[str, object], passes: float, micro: float, launch: str, model: str = ""
+) -> str:
+    """A training script of the layout on random data: the model of a transformer's numbers; for others `model`, an
+    expression in Python. Runs as it stands under `launch`."""
+    pp, mp, stage, passes, micro = int(job["pp"]), int(job["mp"]), int(job["stage"]), int(passes), int(micro)
+    transformer = network["kind"] != "totals"
+    lines = [
+        f"# {network['name'] or 'a model'}: " + ", ".join(f"{k[:-7]} {v}" for k, v in degrees(job).items() if k != "order"),
+        f"# on every server: {launch}",
+        *_remarks(job, network),
+        strategy_snippet(job, passes, micro),
+        *(["hcg = fleet.get_hybrid_communicate_group()"] if pp > 1 or stage >= 2 or job["ep"] > 1 else []),
+        f"STEPS, PASSES, MICRO = 10, {passes}, {micro}  # a step of one replica: PASSES passes of MICRO samples",
+        "",
+    ]
+    lines += _transformer(network, job) if transformer else [f"model = {model or 'paddle.nn.Linear(16, 16)  # yours'}"]
+    dtype = {"bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}.get(str(job["precision"]))
+    name = OPTIMIZER.get(str(job["optimizer"]), "AdamW")
+    trained = "[p for p in model.parameters() if not p.stop_gradient]"
+    lines.append(f"optimizer = paddle.optimizer.{name}(learning_rate=1e-4, parameters={trained})")
+    if dtype:
         lines.append(f'model, optimizer = paddle.amp.decorate(model, optimizer, level="O2", dtype="{dtype}")')
     if stage >= 2:
         offload = ", offload=True" if job["offload"] != "none" else ""
-        lines.append(
-            "model, optimizer, scaler = paddle.distributed.sharding.group_sharded_parallel("
-            f'model, optimizer, level="{LEVEL[stage]}"{offload})'
-        )
-    else:
+        lines.append("model, optimizer, _ = paddle.distributed.sharding.group_sharded_parallel(")
+        lines.append(f'    model, optimizer, level="{LEVEL[stage]}", group=hcg.get_sharding_parallel_group(){offload}')
+        lines.append(")")
+    elif math.prod(int(job[k]) for k in ("dp", "mp", "pp", "sharding", "cp")) > 1:
+        lines.append("model = fleet.distributed_model(model)")
+        lines.append("optimizer = fleet.distributed_optimizer(optimizer)")
+    cast = f'paddle.amp.auto_cast(level="O2", dtype="{dtype}")' if dtype else "paddle.amp.auto_cast(enable=False)"
+    # DataParallel alone sends gradients as they come, once for every parameter and pass; recomputed blocks, and several
+    # passes, are sent together at the end.
+    alone = job["dp"] > 1 and all(job[k] == 1 for k in ("mp", "sharding", "pp", "cp", "ep"))
+    late = alone and (passes > 1 or job["recompute"] == "full")
+    return "\n".join(lines + _loop(pp, cast, transformer, late)) + "\n"
+
+
+def _remarks(job, network) -> List[str]:
+    said = []
+    if job["offload"] != "none" and job["stage"] < 2:
+        said.append("# offload: fleet moves states to the host with sharding stages 2 and 3")
+    if job.get("weight_bits"):
+        said.append(f"# the frozen matrices in {int(job['weight_bits'])} bits: paddle.nn.quant.weight_quantize; here they are whole")
+    if job["optimizer"] not in OPTIMIZER:
+        said.append(f"# {job['optimizer']} is not in paddle.optimizer: AdamW, with more states, stands for it")
+    if job.get("cp", 1) > 1:
+        said.append("# the positions are split over this group; keys and values must go round in your attention")
+    if 0 < job["recompute_layers"] < network["layers"]:
+        said.append(f"# recompute {int(job['recompute_layers'])} of {int(network['layers'])} layers; here all of them")
+    return said
+
+
+def _transformer(n, job) -> List[str]:
+    """Classes of the model, and the model, from its numbers. Products are split where mp says so."""
+    mp, pp, lora, ep = int(job["mp"]), int(job["pp"]), int(job.get("lora", 0)), int(job.get("ep", 1))
+    column, row = (
+        ("fleet.meta_parallel.ColumnParallelLinear({0}, {1}, has_bias=False, gather_output=False)",
+         "fleet.meta_parallel.RowParallelLinear({0}, {1}, has_bias=False, input_is_parallel=True)")
+        if mp > 1
+        else ("paddle.nn.Linear({0}, {1}, bias_attr=False)",) * 2
+    )
+    wrap = "adapted({0})" if lora and mp == 1 else "{0}"
+    lines = [
+        f"LAYERS, HIDDEN, HEADS, WIDTH = {int(n['layers'])}, {int(n['hidden'])}, {int(n['heads'])}, {int(n['ffn'])}",
+        f"VOCAB, SEQ = {int(n['vocab']) or 1000}, {int(n['seq'])}",
+        "",
+        "",
+    ]
+    if lora:
         lines += [
-            "model = fleet.distributed_model(model)",
-            "optimizer = fleet.distributed_optimizer(optimizer)",
+            "class Adapted(paddle.nn.Layer):  # y = x W + x A B, W frozen",
+            "    def __init__(self, base):",
+            "        super().__init__()",
+            "        self.base, (rows, columns) = base, base.weight.shape",
+            f"        self.a = self.create_parameter([rows, {lora}])",
+            f"        self.b = self.create_parameter([{lora}, columns], default_initializer=paddle.nn.initializer.Constant(0.0))",
+            "",
+            "    def forward(self, x):",
+            "        return self.base(x) + paddle.matmul(paddle.matmul(x, self.a), self.b)",
+            "",
+            "",
+            "def adapted(base):",
+            "    base.weight.stop_gradient = True",
+            "    return Adapted(base)",
+            "",
+            "",
         ]
-    if job["recompute"] == "full":
-        lines.append("# in every block's forward: x = fleet.utils.recompute(self.block, x)")
-    if pp == 1 and passes > 1:
-        lines.append(
-            f"# optimizer.step() and clear_grad() after every {int(passes)} backward passes of {int(micro)} samples"
-        )
-    return "\n".join(lines)
+    feed = [
+        f"        self.up = {wrap.format(column.format('HIDDEN', 'WIDTH'))}",
+        f"        self.down = {wrap.format(row.format('WIDTH', 'HIDDEN'))}",
+    ]
+    use = "self.down(paddle.nn.functional.gelu(self.up(h)))"
+    if ep > 1:
+        here = int(n["experts"]) // (ep * mp) or 1
+        lines += [
+            "class Expert(paddle.nn.Layer):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            f"        self.up = paddle.nn.Linear(HIDDEN, {int(n['expert_ffn'])})",
+            f"        self.down = paddle.nn.Linear({int(n['expert_ffn'])}, HIDDEN)",
+            "",
+            "    def forward(self, x):",
+            "        return self.down(paddle.nn.functional.gelu(self.up(x)))",
+            "",
+            "",
+        ]
+        feed = [
+            f"        experts = paddle.nn.LayerList([Expert() for _ in range({here})])  # of this device",
+            "        self.experts = paddle.incubate.distributed.models.moe.MoELayer(",
+            f'            HIDDEN, experts, {{"type": "naive", "top_k": {int(n["active"])}}}, moe_group=hcg.get_expert_parallel_group()',
+            "        )",
+        ]
+        use = "self.experts(h)"
+    lines += [
+        "class Block(paddle.nn.Layer):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.first, self.second = paddle.nn.LayerNorm(HIDDEN), paddle.nn.LayerNorm(HIDDEN)",
+        f"        self.qkv = {wrap.format(column.format('HIDDEN', '3 * HIDDEN'))}",
+        f"        self.out = {wrap.format(row.format('HIDDEN', 'HIDDEN'))}",
+        *feed,
+        "",
+        "    def forward(self, x):",
+        "        b, s, _ = x.shape",
+        f"        q, k, v = self.qkv(self.first(x)).reshape([b, s, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)",
+        "        h = paddle.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        f"        x = x + self.out(h.reshape([b, s, HIDDEN // {mp}]))",
+        "        h = self.second(x)",
+        f"        return x + {use}",
+        "",
+        "",
+        "def criterion(logits, labels):",
+        "    return paddle.nn.functional.cross_entropy(logits.astype('float32'), labels).mean()",
+        "",
+        "",
+    ]
+    table = "fleet.meta_parallel.VocabParallelEmbedding" if mp > 1 else "paddle.nn.Embedding"
+    again = job["recompute"] == "full"
+    if pp > 1:
+        stages = int(job.get("vpp", 1))
+        desc = "fleet.meta_parallel.LayerDesc"
+        lines += [
+            "model = fleet.meta_parallel.PipelineLayer(",
+            f"    [{desc}({table}, VOCAB, HIDDEN), *[{desc}(Block) for _ in range(LAYERS)],",
+            f"     {desc}(paddle.nn.Linear, HIDDEN, VOCAB)],",
+            "    topology=hcg.topology(),",
+            "    loss_fn=criterion,",
+            f'    seg_method="{"layer:Block" if n["layers"] % (pp * stages) == 0 else "uniform"}",',
+            *([f"    num_virtual_pipeline_stages={stages},"] if stages > 1 else []),
+            *(
+                ["    recompute_interval=1,",
+                 '    recompute_ctx={"mp_group": hcg.get_model_parallel_group(), "offload": False, "partition": False},']
+                if again
+                else []
+            ),
+            ")",
+        ]
+    else:
+        call = "fleet.utils.recompute(block, x)" if again else "block(x)"
+        lines += [
+            "class Model(paddle.nn.Layer):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            f"        self.table, self.head = {table}(VOCAB, HIDDEN), paddle.nn.Linear(HIDDEN, VOCAB)",
+            "        self.blocks = paddle.nn.LayerList([Block() for _ in range(LAYERS)])",
+            "",
+            "    def forward(self, tokens):",
+            "        x = self.table(tokens)",
+            "        for block in self.blocks:",
+            f"            x = {call}",
+            "        return self.head(x)",
+            "",
+            "",
+            "model = Model()",
+        ]
+    if lora:
+        lines += [
+            "for name, p in model.named_parameters():",
+            '    p.stop_gradient = not name.endswith((".a", ".b"))  # tables, norms and the head are frozen too',
+        ]
+    return lines
+
+
+def _loop(pp: int, cast: str, transformer: bool, late: bool) -> List[str]:
+    if pp > 1:
+        batch = "MICRO * PASSES"
+        step = [f"    with {cast}:", "        loss = model.train_batch([tokens, labels], optimizer)"]
+    else:
+        batch = "MICRO"
+        step = [
+            "    for _ in range(PASSES):",
+            f"        with {cast}:",
+            "            loss = criterion(model(tokens), labels) / PASSES",
+            "        loss.backward()",
+        ]
+        if late:
+            step = ["    with model.no_sync():", *("    " + line for line in step)]
+            step.append("    fused_allreduce_gradients(list(model.parameters()), None)")
+        step += ["    optimizer.step()", "    optimizer.clear_grad()"]
+    if transformer:
+        data = [
+            "shape = [%s, SEQ]" % batch,
+            "tokens = paddle.randint(0, VOCAB, shape)  # your data: what this data parallel rank reads",
+            "labels = paddle.randint(0, VOCAB, shape)",
+        ]
+    else:
+        data = [
+            "criterion = paddle.nn.CrossEntropyLoss()",
+            f"tokens, labels = next(iter(loader))  # your data: {batch} samples",
+        ]
+    return [
+        *(["from paddle.distributed.fleet.utils.hybrid_parallel_util import fused_allreduce_gradients", ""] if late else []),
+        *data,
+        "for step in range(STEPS):",
+        *step,
+        "    print(step, float(loss))",
+    ]
 
 
 def launch_command(count: int, per_node: int, script: str = "train.py") -> str:

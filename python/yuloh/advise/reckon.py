@@ -10,7 +10,7 @@ from typing import Dict, List, Optional
 from .. import _core
 from . import catalogue
 from .from_plan import layers_to_recompute
-from .fleet import launch_command, strategy_snippet
+from .fleet import launch_command, skeleton, strategy_snippet
 from .question import DEGREES, Question
 
 # A group of devices is recommended where talking leaves at least this share of the peak.
@@ -171,9 +171,22 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     found = q.search(entry, count, 6) if q.training else _serving_layout(q, entry, count)
     made = {"device": focus["id"], "count": count, "found": found}
     if found and q.training:
-        made["strategy"] = strategy_snippet(found[0]["job"], found[0]["passes"], found[0]["micro_batch"])
+        best = found[0]
+        made["strategy"] = strategy_snippet(best["job"], best["passes"], best["micro_batch"])
         made["launch"] = launch_command(count, entry["per_node"])
+        made["script"] = skeleton(
+            q.network, best["job"], best["passes"], best["micro_batch"], made["launch"], _expression(q)
+        )
     return made
+
+
+def _expression(q: Question) -> str:
+    """How a script makes the model: Paddle's own where the preset is one of them."""
+    name = str(q.network["name"])
+    own = ("lenet", "resnet18", "resnet50", "resnet152", "mobilenet_v2")
+    if q.source == "preset" and name in own:
+        return f"paddle.vision.models.{'LeNet' if name == 'lenet' else name}()"
+    return ""
 
 
 def train(q: Question) -> dict:

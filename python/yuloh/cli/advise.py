@@ -61,7 +61,7 @@ def add(commands) -> None:
     out.add_argument(
         "--html", metavar="FILE", help="write a page: tables, memory bars, cost against time, what-if sliders"
     )
-    out.add_argument("--fleet", metavar="FILE", help="write the strategy of the best layout as Python")
+    out.add_argument("--fleet", metavar="FILE", help="write a training script of the best layout for Paddle's fleet")
     p.set_defaults(carry_out=carry_out)
 
 
@@ -204,7 +204,7 @@ def _carry_out(args) -> int:
             raise ValueError(
                 f"advise: no layout fits {found['layouts']['count']} x {found['layouts']['device']}, so there is no strategy to write."
             )
-        Path(args.fleet).write_text(found["layouts"]["strategy"] + "\n", encoding="utf-8")
+        Path(args.fleet).write_text(found["layouts"]["script"], encoding="utf-8")
     if args.html:
         from ..advise import page
 

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training scripts that yuloh advise writes for Paddle's fleet, held against PaddlePaddle 3.3.1.
+
+    python tests/oracle/check_fleet.py write DIR     with Yuloh: a script for each of the layouts below
+    python tests/oracle/check_fleet.py check DIR     with a Python that has paddlepaddle 3.3.1: every strategy is taken by
+                                                     DistributedStrategy, its groups divide the devices as fleet divides them,
+                                                     and the launch command is one of paddle.distributed.launch
+    python tests/oracle/check_fleet.py run DIR       the same: those that a CPU can run are launched over processes (gloo)
+
+On CPUs, data parallel, sharding stage 1 and LoRA run to the end. Tensor parallel stops where the batch is broadcast, a
+pipeline at its first send, stages 2 and 3 at their check of the device: Paddle has those for accelerators only.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+TINY = dict(name="tiny", layers=8.0, hidden=64.0, heads=8.0, seq=16.0, vocab=128.0)
+EXPERTS = dict(TINY, experts=8.0, active=2.0, expert_ffn=32.0)
+FP32 = dict(precision="fp32")
+LAYOUTS = {
+    "single": dict(batch=4, micro=4, **FP32),
+    "dp2": dict(batch=4, micro=1, dp=2, **FP32),
+    "dp2-lora": dict(batch=4, micro=1, dp=2, lora=4, **FP32),
+    "dp2-recompute": dict(batch=4, micro=1, dp=2, recompute="full", **FP32),
+    "dp4": dict(batch=4, micro=1, dp=4, **FP32),
+    "stage1": dict(batch=4, micro=1, sharding=2, stage=1, **FP32),
+    "dp2-stage1": dict(batch=4, micro=1, dp=2, sharding=2, stage=1, **FP32),
+    "sgd": dict(batch=4, micro=1, dp=2, optimizer="sgd", **FP32),
+    "lamb": dict(batch=4, micro=1, dp=2, optimizer="lamb", **FP32),
+    "stage2": dict(batch=4, micro=1, sharding=4, stage=2),
+    "stage3-offload": dict(batch=4, micro=1, sharding=4, stage=3, offload="all"),
+    "mp4": dict(batch=2, micro=1, mp=4),
+    "mp2-dp2": dict(batch=4, micro=1, mp=2, dp=2, precision="fp16"),
+    "mp2-stage2": dict(batch=4, micro=1, mp=2, sharding=4, stage=2),
+    "pp4": dict(batch=8, micro=1, pp=4),
+    "pp4-vpp2": dict(batch=16, micro=1, pp=4, vpp=2, recompute="full"),
+    "pp3-uneven": dict(batch=6, micro=1, pp=3),
+    "dp2-mp2-pp2": dict(batch=16, micro=2, dp=2, mp=2, pp=2),
+    "stage1-mp2-pp2": dict(batch=16, micro=2, sharding=2, stage=1, mp=2, pp=2),
+    "cp2": dict(batch=2, micro=1, cp=2),
+    "cp2-mp2-dp2": dict(batch=2, micro=1, cp=2, mp=2, dp=2),
+    "ep4": dict(batch=4, micro=1, dp=4, ep=4),
+    "ep2-mp2-pp2-stage1": dict(batch=8, micro=1, sharding=4, stage=1, ep=2, mp=2, pp=2),
+    "ep4-cp2": dict(batch=4, micro=1, sharding=4, stage=1, ep=4, cp=2),
+    "servers": dict(batch=64, micro=1, dp=4, mp=8, pp=2),
+}
+ON_CPU = ("single", "dp2", "dp2-lora", "dp2-recompute", "dp4", "stage1", "sgd", "lamb")
+
+
+def scripts():
+    """{name: (devices, script)} of the layouts, by the planner."""
+    from yuloh import _core
+    from yuloh.advise import catalogue, fleet
+
+    device, found = catalogue.core_device(catalogue.find_device("a100-80")), {}
+    for name, layout in LAYOUTS.items():
+        job = {k: float(v) if isinstance(v, int) else v for k, v in layout.items()}
+        network = _core.advise_network(EXPERTS if "ep" in layout else TINY)["network"]
+        made = _core.advise_layout(network, job, device, {"rate": 25e9})
+        launch = fleet.launch_command(int(made["devices"]), 8)
+        text = fleet.skeleton(network, made["job"], made["passes"], made["micro_batch"], launch)
+        found[name] = (int(made["devices"]), text)
+    return found
+
+
+def write(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (devices, text) in scripts().items():
+        (folder / f"{name}.{devices}.py").write_text(text, encoding="utf-8")
+
+
+def check_strategy(text, devices):
+    """Assigns everything to Paddle's strategy; the groups must divide the devices by its own rules."""
+    head = text[: text.index("fleet.init(")]
+    names = {}
+    exec(compile(head, "strategy", "exec"), names)
+    h = names["strategy"].hybrid_configs
+    d = {k: max(1, h[f"{k}_degree"]) for k in ("dp", "mp", "pp", "sharding", "sep", "cp", "ep", "moe_sharding")}
+    if d["ep"] == 1:  # HybridCommunicateGroup._check_valid_topo
+        assert d["dp"] * d["mp"] * d["pp"] * d["sharding"] * d["sep"] == devices, d
+    else:  # EPHybridCommunicateGroup
+        order = names["strategy"].hybrid_parallel_order
+        assert set(order) == {*d} and order.index("pp") < order.index("moe_sharding") < order.index("sharding")
+        assert d["dp"] == d["sep"] == 1 and d["sharding"] % d["moe_sharding"] == 0 and d["sharding"] % d["cp"] == 0
+        assert d["pp"] * d["moe_sharding"] * d["ep"] == d["pp"] * d["sharding"] * d["mp"] == devices, d
+    p = names["strategy"].pipeline_configs
+    if d["pp"] > 1:
+        said = re.search(r"STEPS, PASSES, MICRO = 10, (\d+), (\d+)", text)
+        assert (p["accumulate_steps"], p["micro_batch_size"]) == tuple(map(int, said.groups())), p
+        stages = re.search(r"num_virtual_pipeline_stages=(\d+)", text)
+        if stages:  # PipelineParallelWithInterleave._check_sanity
+            assert d["pp"] > 2 and p["accumulate_steps"] >= 2 * d["pp"], p
+    return d
+
+
+def check_launch(text, devices):
+    from paddle.distributed.launch.context import args_envs
+
+    words = re.search(r"on every server: python -m paddle.distributed.launch (.*)", text).group(1).split()
+    sys.argv = ["launch", *words]
+    args, _ = args_envs.parse_args()
+    assert args.training_script == "train.py" and len(args.devices.split(",")) * int(str(args.nnodes)) == devices
+    assert (int(str(args.nnodes)) > 1) == bool(args.master), args
+
+
+def check(folder):
+    count = 0
+    for path in sorted(folder.glob("*.py")):
+        text, devices = path.read_text(encoding="utf-8"), int(path.stem.rpartition(".")[2])
+        degrees = check_strategy(text, devices)
+        check_launch(text, devices)
+        count += 1
+        print(f"{path.stem:28}", {k: v for k, v in degrees.items() if v > 1})
+    print(count, "strategies are taken")
+
+
+def run(folder):
+    for name in ON_CPU:
+        (path,) = folder.glob(f"{name}.*.py")
+        devices = path.stem.rpartition(".")[2]
+        words = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", devices, "--log_dir", str(folder / f"log-{name}"), str(path)]
+        done = subprocess.run(words, capture_output=True, timeout=300, env={**os.environ, "PADDLE_DISTRI_BACKEND": "gloo"})
+        last = (folder / f"log-{name}" / "workerlog.0").read_text().strip().splitlines()[-1]
+        print(f"{name:16} {devices} processes, status {done.returncode}: last step and loss {last}")
+        assert done.returncode == 0 and last.startswith("9 "), last
+
+
+if __name__ == "__main__":
+    {"write": write, "check": check, "run": run}[sys.argv[1]](pathlib.Path(sys.argv[2]))
