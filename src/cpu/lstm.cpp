@@ -55,6 +55,24 @@ struct Cut {
   }
 };
 
+// A weight in half precision is widened before it is packed: all arithmetic is f32, where the body of ops/recurrent.cpp
+// rounds each state to the weight's precision as well.
+struct Weight {
+  DType dtype;
+  int64_t rows, columns;
+  explicit Weight(const Operand& o) : dtype(o.type.dtype), rows(o.type.shape[0]), columns(o.type.shape[1]) {}
+  int64_t room() const { return dtype == DType::kFloat32 ? 0 : rows * columns; }  // floats
+  const float* widened(const void* w, float* memory) const {
+    if (!room()) return static_cast<const float*>(w);
+    const auto load = tile::table_for(cpu_isa()).load[static_cast<int>(dtype)];
+    const int64_t size = static_cast<int64_t>(dtype_size(dtype));
+    parallel_for(rows, [&](int64_t r) {
+      load(memory + r * columns, static_cast<const char*>(w) + r * columns * size, 1, columns, columns, 1);
+    });
+    return memory;
+  }
+};
+
 // out (rows x n, rows out_row apart) = a (rows x k) times a packed panel of nr columns.
 void multiply(const Kernels& t, const float* a, int64_t a_row, int64_t rows, int64_t k, const float* panel, float* out,
               int64_t out_row, int64_t n) {
@@ -72,8 +90,10 @@ void multiply(const Kernels& t, const float* a, int64_t a_row, int64_t rows, int
 
 class LstmKernel final : public Kernel {  // gates, weight, bias, h, c -> hidden states, cells, activated gates
  public:
-  explicit LstmKernel(const KernelRequest& r) : c_(r.call, r.in[0].type.shape) { cost = c_.cost(); }
-  size_t workspace_bytes() const override { return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile()); }
+  explicit LstmKernel(const KernelRequest& r) : c_(r.call, r.in[0].type.shape), w_(r.in[1]) { cost = c_.cost(); }
+  size_t workspace_bytes() const override {
+    return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile() + w_.room());
+  }
   std::string describe() const override { return cat("yuloh_lstm:", isa_name(cpu_isa())); }
 
   void run(void* const* ptrs) override {
@@ -81,9 +101,10 @@ class LstmKernel final : public Kernel {  // gates, weight, bias, h, c -> hidden
     const auto out = [&](int i) { return static_cast<float*>(ptrs[5 + i]); };
     const int64_t H = c_.hidden, B = c_.batch, nr = c_.t.nr, row = H + kPad;
     float *weight = static_cast<float*>(ptrs[8]), *states = weight + packed(), *tiles = states + 2 * state();
+    const float* plain = w_.widened(ptrs[1], tiles + c_.tasks() * tile());
     parallel_for(c_.blocks * 4, [&](int64_t i) {
       const int64_t j = i / 4 * nr, gate = i % 4;
-      gemm_detail::pack(c_.t, in(1) + (gate * H + j) * H, H, 1, static_cast<int>(std::min(nr, H - j)), H,
+      gemm_detail::pack(c_.t, plain + (gate * H + j) * H, H, 1, static_cast<int>(std::min(nr, H - j)), H,
                         weight + i * H * nr, nr, static_cast<int>(nr));
     });
     for (int64_t b = 0; b < B; ++b) std::memcpy(states + b * row, in(3) + b * H, sizeof(float) * H);
@@ -110,16 +131,17 @@ class LstmKernel final : public Kernel {  // gates, weight, bias, h, c -> hidden
   int64_t state() const { return c_.batch * (c_.hidden + kPad); }
   int64_t tile() const { return c_.rows * 4 * c_.t.nr; }
   Cut c_;
+  Weight w_;
 };
 
 class LstmGradKernel final : public Kernel {  // weight, c, cells, act, gh?, gc? -> dz, dh, dc
  public:
   explicit LstmGradKernel(const KernelRequest& r)
-      : c_(r.call, r.in[3].type.shape), has_gh_(r.call.has("gh")), has_gc_(r.call.has("gc")) {
+      : c_(r.call, r.in[3].type.shape), w_(r.in[0]), has_gh_(r.call.has("gh")), has_gc_(r.call.has("gc")) {
     cost = c_.cost();
   }
   size_t workspace_bytes() const override {
-    return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile() + c_.t.nr);
+    return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile() + c_.t.nr + w_.room());
   }
   std::string describe() const override { return cat("yuloh_lstm:", isa_name(cpu_isa())); }
 
@@ -131,10 +153,11 @@ class LstmGradKernel final : public Kernel {  // weight, c, cells, act, gh?, gc?
     const int64_t H = c_.hidden, B = c_.batch, nr = c_.t.nr, row = 4 * H + kPad;
     float *weight = out[3], *states = weight + packed(), *tiles = states + 2 * state();
     float* zeros = tiles + c_.tasks() * tile();
+    const float* plain = w_.widened(ptrs[0], zeros + nr);
     std::fill(zeros, zeros + nr, 0.0f);
     std::fill(out[2], out[2] + B * H, 0.0f);
     parallel_for(c_.blocks, [&](int64_t i) {
-      gemm_detail::pack(c_.t, in(0) + i * nr, 1, H, static_cast<int>(std::min(nr, H - i * nr)), 4 * H,
+      gemm_detail::pack(c_.t, plain + i * nr, 1, H, static_cast<int>(std::min(nr, H - i * nr)), 4 * H,
                         weight + i * 4 * H * nr, nr, static_cast<int>(nr));
     });
     const auto gates = tile::table_for(cpu_isa()).lstm_gates_back;
@@ -165,25 +188,28 @@ class LstmGradKernel final : public Kernel {  // weight, c, cells, act, gh?, gc?
   int64_t state() const { return c_.batch * (4 * c_.hidden + kPad); }
   int64_t tile() const { return c_.rows * c_.t.nr; }
   Cut c_;
+  Weight w_;
   bool has_gh_, has_gc_;
 };
 
-bool fits(const KernelRequest& r, std::string* why) {
+bool fits(const KernelRequest& r, size_t weight, std::string* why) {
   for (const auto* operands : {&r.in, &r.out})
-    for (const Operand& o : *operands)
-      if (o.type.dtype != DType::kFloat32 || numel(o.type.shape) == 0 || !is_row_major(o.type.shape, o.strides)) {
+    for (const Operand& o : *operands) {
+      const bool half = &o == &r.in[weight] && o.type.dtype == DType::kBFloat16;
+      if ((o.type.dtype != DType::kFloat32 && !half) || numel(o.type.shape) == 0 || !is_row_major(o.type.shape, o.strides)) {
         *why = "an operand is empty, not float32 or not stored by rows";
         return false;
       }
+    }
   return true;
 }
 }  // namespace
 
-bool lstm_fits(const KernelRequest& r, std::string* why) { return fits(r, why); }
+bool lstm_fits(const KernelRequest& r, std::string* why) { return fits(r, 1, why); }
 std::unique_ptr<Kernel> make_lstm(const KernelRequest& r) { return std::make_unique<LstmKernel>(r); }
 
 bool lstm_grad_fits(const KernelRequest& r, std::string* why) {
-  if (!r.call.has("ga")) return fits(r, why);
+  if (!r.call.has("ga")) return fits(r, 0, why);
   *why = "the gates themselves have a gradient";
   return false;
 }

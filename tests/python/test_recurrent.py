@@ -104,6 +104,25 @@ def test_half_precision_weight_and_doubles():
     assert np.allclose(_core.ops.lstm_walk(*inputs)[0].numpy(), single.numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_kernel_with_a_half_weight(shape):
+    """All sums in f32; the body rounds every state to the weight's precision, so that the two differ by that."""
+    def run(cast):
+        inputs = leaves(*shape)
+        narrow = [inputs[0], cast(inputs[1]), *inputs[2:]]
+        outputs = _core.ops.lstm_walk(*narrow)
+        (outputs[0].square().sum() + outputs[1].sum()).backward()
+        return [outputs[0].numpy(), outputs[1].numpy()] + [v.grad.numpy() for v in inputs]
+    fast = run(lambda w: w.astype("bfloat16"))
+    exact = run(lambda w: w.astype("bfloat16").astype("float32"))
+    for a, b in zip(fast[:2], exact[:2]):  # the same weight, the same arithmetic
+        assert a.tobytes() == b.tobytes()
+    with off():
+        slow = run(lambda w: w.astype("bfloat16"))
+    for a, b in zip(fast, slow):
+        assert np.abs(a - b).max() <= 2e-2 * max(1.0, np.abs(b).max())
+
+
 def test_threads_do_not_change_a_bit():
     before = _core.get_num_threads()
     results = []
