@@ -68,7 +68,7 @@ def test_faults_are_found():
 def test_where_article_and_vendor_differ_both_stand():
     h100 = catalogue.find_device("h100")
     assert {v["value"] for v in h100["figures"]["fp16"]} == {989.5, 756}
-    assert "article 756" in run("--list", "matrix").stdout
+    assert "(article" in run("--list", "matrix").stdout and "756" in run("--show", "h100").stdout
 
 
 # -- arithmetic ----------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_requests_per_unit_of_money_and_a_year(tmp_path):
 
 def test_yearly_arithmetic_is_the_articles():
     """50 runs a day x 0.34 h x 365 = 6,205 h; x 4 devices x 3 yuan = 74,460 yuan."""
-    from yuloh.cli import advise as command
+    from yuloh.advise import tables_goal as command
 
     found = {
         "training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]},
@@ -375,7 +375,10 @@ def test_layouts_are_of_the_devices_and_strategy_runs():
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_scenarios(language):
     shown = run("--list", "scenarios", "--language", language).stdout
-    assert shown.count("\n") == 7
+    for one in catalogue.scenarios():
+        assert one["work"][language].split()[0] in shown
+        whole = run("--scenario", one["id"], "--language", language).stdout
+        assert one["title"][language] in whole and ("Ours: " if language == "en" else "我们推荐：") in whole
     rows = json.loads(run("--list", "scenarios", "--json").stdout)
     assert [s["id"] for s in rows] == ["course", "vision", "nlp", "pretrain", "edge"]
     for s in rows:  # what the article recommends holds the work too
@@ -428,7 +431,7 @@ def test_device_file_of_calibrate(tmp_path):
 
 def test_show_all_and_fleet(tmp_path):
     shown = run("--show", "h100").stdout
-    assert "989.5 TFLOPS" in shown and "756 TFLOPS" in shown and "article" in shown and "2026-11-30" in shown
+    assert "989.5  TFLOPS" in shown and "756  TFLOPS" in shown and "article" in shown and "2026-11-30" in shown
     file = tmp_path / "strategy.py"
     everything = run(
         "--params", "7e9", "--all", "--device", "a100-80", "--count", "8", "--fleet", str(file)

@@ -46,8 +46,17 @@ def devices() -> List[dict]:
     return _file("devices.json")["devices"]
 
 
+def reckoned() -> List[dict]:
+    """Those that are complete enough to reckon with."""
+    return [d for d in devices() if not d.get("incomplete")]
+
+
 def fabrics() -> Dict[str, dict]:
     return _file("devices.json")["fabrics"]
+
+
+def units() -> Dict[str, str]:
+    return _file("devices.json")["units"]
 
 
 def presets() -> Dict[str, dict]:
@@ -86,6 +95,12 @@ def find_preset(word: str) -> Tuple[str, dict]:
         "model", word, {k: k for k in known}, "yuloh advise --list presets, or a model file, or --params."
     )
     return ident, known[ident]
+
+
+def find_scenario(word: str) -> dict:
+    known = {s["id"]: s for s in scenarios()}
+    names = {n: i for i, s in known.items() for n in (i, *s["title"].values())}
+    return known[_find("scenario", word, names, "yuloh advise --list scenarios.")]
 
 
 def core_device(entry: dict, price: Optional[float] = None) -> dict:
@@ -289,6 +304,15 @@ def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float],
     if not prices:
         raise ValueError(f"advise: {path} holds no price. Hint: a line device,price_hour such as t4,1.5")
     return prices, currency
+
+
+def with_energy(prices: Dict[str, float], entries: Iterable[dict], kilowatt_hour: float) -> Dict[str, float]:
+    """Prices with the energy of an hour at full power added; where there were none at all, energy alone."""
+    return {
+        d["id"]: prices.get(d["id"], 0.0) + d["figures"]["watts"][0]["value"] / 1e3 * kilowatt_hour
+        for d in entries
+        if "watts" in d["figures"] and (not prices or d["id"] in prices)
+    }
 
 
 def _csv_prices(path: str):

@@ -17,6 +17,7 @@ from ..report.page import TEMPLATES
 from . import catalogue, tables
 from . import words as w
 from .question import Question
+from .section import focus_row
 
 ITEMS = (
     "weights",
@@ -70,11 +71,12 @@ def render(q: Question, answer: Dict[str, object]) -> str:
 
 
 def view(answer: Dict[str, object], language: str) -> dict:
-    focus = tables.focus_row(answer)
+    focus = focus_row(answer)
     return {
         "language": language,
         "w": lambda key, *args: w.word(key, language, *args),
-        "headline": tables.headline(answer, language),
+        "headline": tables.lines(answer, language)[0],
+        "answer": tables.lines(answer, language)[1:],
         "class": w.word(f"class{answer['class']}", language),
         "cards": [
             {
@@ -144,10 +146,10 @@ WIDTH, HEIGHT, MARGIN = 900, 420, 60
 def pareto(answer: Dict[str, object]) -> Optional[dict]:
     """Points of cost (or energy) against hours on logarithmic axes; those that nothing beats are joined. None without."""
     training = answer.get("training")
-    rows = [r for r in training["rows"] if r[training["by"]] and r["hours"][1] > 0] if training else []
+    by = training["against"] if training else ""
+    rows = [r for r in training["rows"] if r[by] and r["hours"][1] > 0] if training else []
     if not rows:
         return None
-    by = training["by"]
     ends = lambda values: (math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1)  # noqa: E731
     x0, x1 = ends([r["hours"][1] for r in rows])
     y0, y1 = ends([r[by] for r in rows])

@@ -54,7 +54,7 @@ class Question:
             self.job["micro"] = 1
         self.job = _floats(self.job)
         if not self.devices:
-            self.devices = [d for d in catalogue.devices() if not d.get("incomplete")]
+            self.devices = catalogue.reckoned()
         self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
         for name, value in self.goals.items():
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):

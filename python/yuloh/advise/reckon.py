@@ -12,17 +12,24 @@ from . import catalogue
 from .from_plan import layers_to_recompute
 from .fleet import launch_command, skeleton, strategy_snippet
 from .question import DEGREES, Question
+from .verdict import verdict
 
 # A group of devices is recommended where talking leaves at least this share of the peak.
 LEAST_SHARE = 0.12
-RECOMMENDED = 12
 
 
 def answer(q: Question) -> Dict[str, object]:
     """All that is asked. Raises ValueError for what cannot be."""
     devices = [_row(q, d) for d in q.devices]
     recommended = recommend(q)
-    focus = _focus(q, devices, recommended)
+    goals = {}
+    if q.training and q.goals.get("samples"):
+        goals["training"] = train(q)
+    if not q.training and q.goals.get("rate"):
+        goals["serving"] = serve(q)
+    chosen = verdict({**goals, "recommended": recommended, "class": q.size_class, "job": {**_job_defaults(), **q.job}},
+                     {d["id"]: d for d in q.devices}, q.focus is not None)
+    focus = _focus(q, devices, chosen)
     count = q.count or (recommended_count(recommended, focus["id"]) or 8)
     found = {
         "schema": 1,
@@ -53,13 +60,11 @@ def answer(q: Question) -> Dict[str, object]:
         found["plan"]["memory"] = {k: f["memory"][k] for k in ("peak", "reserved", "process")}
         found["plan"]["recompute"] = layers_to_recompute(f) if q.training else []
         found["remarks"] = found["remarks"] + list(f["notes"])
-    if q.training and q.goals.get("samples"):
-        found["training"] = train(q)
-    if not q.training and q.goals.get("rate"):
-        found["serving"] = serve(q)
+    found.update(goals)
     if not q.training:
         found["rates"] = rates(q)
     found["matrix"] = matrix(q)
+    found["verdict"] = chosen
     found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
     return found
 
@@ -132,11 +137,7 @@ def recommend(q: Question) -> List[dict]:
     # The user's prices decide where they are all known; else power, which goes with price and is known.
     priced = bool(found) and all(r["price"] is not None for r in found)
     found.sort(key=lambda r: (r["price"] if priced else r["watts"] or 1e9, -r["layout"]["share_of_peak"]))
-    edge = [r for r in found if r["kind"] == "edge"]
-    shown = [r for r in found if r["kind"] != "edge"]
-    # What the user's article names is always told of, wherever it stands.
-    shown = shown[:RECOMMENDED] + [r for r in shown[RECOMMENDED:] if r["id"] in catalogue.in_article()]
-    return shown + (edge if q.size_class == 0 else [])
+    return [r for r in found if r["kind"] != "edge"] + [r for r in found if r["kind"] == "edge"]
 
 
 def _serving_layout(q: Question, entry: dict, count: int) -> List[dict]:
@@ -153,12 +154,9 @@ def recommended_count(recommended: List[dict], ident: str) -> Optional[int]:
     return next((r["count"] for r in recommended if r["id"] == ident), None)
 
 
-def _focus(q: Question, rows: List[dict], recommended: List[dict]) -> dict:
-    if q.focus:
-        return next(r for r in rows if r["id"] == q.focus)
-    ids = [r["id"] for r in recommended if r["kind"] == "gpu"] + [r["id"] for r in recommended] + ["a100-80"]
-    if q.size_class >= 2 and "a100-80" in ids[:-1]:
-        ids.insert(0, "a100-80")
+def _focus(q: Question, rows: List[dict], chosen: dict) -> dict:
+    """The device that is looked at closely: the user's, the one to take; for large models the common card."""
+    ids = [q.focus] if q.focus else [*(["a100-80"] if q.size_class >= 2 else []), *(o["id"] for o in chosen["picks"]), "a100-80"]
     return next((r for i in ids for r in rows if r["id"] == i), rows[0])
 
 
@@ -203,16 +201,22 @@ def train(q: Question) -> dict:
     for r in rows:
         entry = q.devices[r["device"]]
         r["id"], r["name"], r["count"] = entry["id"], entry["name"], int(r["count"])
-    by = "cost" if any(r["cost"] is not None for r in rows) else "kilowatt_hours"
-    ranked = sorted((r for r in rows if r["in_time"] and r[by]), key=lambda r: r[by])
+        r["watts"] = catalogue.core_device(entry).get("watts", 0.0) * r["count"]
+    # Without prices the smallest machine (by power) comes first; against time its energy is drawn.
+    priced = any(r["cost"] is not None for r in rows)
+    by, against = ("cost", "cost") if priced else ("watts", "kilowatt_hours")
+    ranked = sorted((r for r in rows if r["in_time"] and r[by]), key=lambda r: (r[by], r["hours"][1]))
     front, least = [], float("inf")
-    for r in sorted((r for r in rows if r[by]), key=lambda r: (r["hours"][1], r[by])):
-        if r[by] < least:
+    for r in sorted((r for r in rows if r[against]), key=lambda r: (r["hours"][1], r[against])):
+        if r[against] < least:
             front.append((r["id"], r["count"]))
-            least = r[by]
+            least = r[against]
     for r in rows:
         r["pareto"] = (r["id"], r["count"]) in front
-    return {"by": by, "rows": rows, "best": ranked[:8], "any_fits": bool(rows)}
+    if len(q.devices) > 2:  # of each device the best number
+        ranked = list({r["id"]: r for r in reversed(ranked)}.values())
+        ranked.sort(key=lambda r: (r[by], r["hours"][1]))
+    return {"by": by, "against": against, "rows": rows, "best": ranked[:8], "any_fits": bool(rows)}
 
 
 def _searchable(q: Question) -> dict:
@@ -289,77 +293,3 @@ def matrix(q: Question) -> List[dict]:
             }
         )
     return rows
-
-
-def scenario_rows(prices: Optional[Dict[str, float]] = None) -> List[dict]:
-    """The article's scenarios, reckoned: every candidate with its verdict, layout and time; the first that is best."""
-    from .question import from_preset
-
-    made = []
-    for s in catalogue.scenarios():
-        network, title, unit, source = from_preset(s["model"])
-        rows = []
-        for ident, count in s["candidates"]:
-            entry = catalogue.find_device(ident)
-            goals = (
-                {"samples": s["samples"]} if s["training"] else {"rate": s["rate"], "p99": s["p99_ms"] / 1e3}
-            )
-            job = {"training": s["training"], "precision": s["precision"], "batch": s["batch"]}
-            q = Question(
-                network,
-                title,
-                unit,
-                "preset",
-                source,
-                job,
-                [entry],
-                ident,
-                count,
-                s["network"],
-                goals,
-                prices or {},
-            )
-            rows.append(_scenario_candidate(q, entry, count, s))
-        good = [r for r in rows if r["fits"]]
-        best = min(good, key=lambda r: r["rank"], default=None)
-        made.append(
-            {
-                **{k: s[k] for k in ("id", "title", "work", "article", "network")},
-                "model": title,
-                "rows": rows,
-                "best": best and best["id"],
-                "best_count": best and best["count"],
-            }
-        )
-    return made
-
-
-def _scenario_candidate(q: Question, entry: dict, count: int, s: dict) -> dict:
-    row = {
-        "id": entry["id"],
-        "name": entry["name"],
-        "count": count,
-        "fits": False,
-        "rank": float("inf"),
-        "article": entry["id"] in s["article"],
-    }
-    watts, price = catalogue.core_device(entry).get("watts", 0.0), q.prices.get(entry["id"])
-    if s["training"]:
-        found = q.search(entry, count)
-        if found:
-            hours = found[0]["seconds"][1] * s["samples"] / s["batch"] / 3600
-            row.update(fits=True, hours=hours, layout=found[0], kilowatt_hours=hours * watts * count / 1e3)
-            row["cost"] = None if price is None else hours * price * count
-            row["rank"] = row["cost"] if price is not None else row["kilowatt_hours"]
-    else:
-        (r,) = serve(q)["rows"]
-        if r["possible"]:
-            row.update(
-                fits=True,
-                p99=r["p99"],
-                copies=r["copies"] * r["group"],
-                busy=r["busy"],
-                watts=watts * r["copies"],
-            )
-            row["rank"] = row["watts"] if price is None else price * r["copies"]
-    return row

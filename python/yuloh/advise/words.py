@@ -49,7 +49,6 @@ WORDS = {
     "batch_time": ("a batch", "每批"),
     "share": ("of peak", "峰值占比"),
     "recommended": ("Recommended: the least of each kind that does it", "推荐：每种设备中够用的最小配置"),
-    "count": ("number", "数量"),
     "why": ("why", "理由"),
     "layout": ("layout", "切分"),
     "changes": ("What to change on {device}", "{device} 上可以改什么"),
@@ -69,10 +68,8 @@ WORDS = {
     "hours": ("hours", "小时"),
     "energy": ("energy", "能耗"),
     "cost": ("cost", "费用"),
-    "by_energy": ("No prices were given: ranked by energy. Give your own with --prices.", "未给出价格：按能耗排序。请用 --prices 给出您的价格。"),
     "none_in_time": ("None of them is in time; the fastest:", "没有方案能按时完成；最快的是："),
     "none_fits": ("None of these devices can do it.", "这些设备都无法完成。"),
-    "copies": ("copies", "副本"),
     "load": ("load", "负载"),
     "p99": ("99 of 100", "P99"),
     "most_rate": ("at most/s", "上限/秒"),
@@ -91,6 +88,7 @@ WORDS = {
     "work": ("work", "任务"),
     "best": ("recommended", "推荐"),
     "article": ("the article says", "文章推荐"),
+    "article_holds": ("the article says (holds it)", "文章推荐（能否放下）"),
     "assumed": ("shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine",
                 "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测"),
     "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
@@ -160,12 +158,106 @@ WORDS = {
     "day": ("days", "天"),
     "arith": ("50 runs a day x 0.34 h x 365 = 6,205 h", "每天 50 次 × 0.34 小时 × 365 = 6,205 小时"),
     "differs": ("article", "文章"),
-    "headline_fit": ("{model}, {what}: {need}. {n} of {m} devices hold it{fastest}.", "{model}，{what}：{need}。{m} 种设备中 {n} 种放得下{fastest}。"),
-    "headline_least": ("; the least of them is {name}", "；其中最小的是 {name}"),
-    "headline_many": ("{model}, {what}: {need} on one device. No single common card holds it: {count} x {name} do.",
-                      "{model}，{what}：单设备需要 {need}。普通单卡放不下：{count} × {name} 可以。"),
-    "headline_none": ("{model}, {what}: {need} on one device. None of the devices asked about can do it.",
-                      "{model}，{what}：单设备需要 {need}。所询设备均无法完成。"),
+    # the answer in a handful of sentences
+    "ans_need": ("{model} ({params} parameters), {what} ({job}): {need} on one device ({span}).",
+                 "{model}（{params} 参数），{what}（{job}）：单设备需要 {need}（{span}）。"),
+    "ans_take": ("Take {name}: {why}, {time} {unit}{cost}.", "建议 {name}：{why}，{unit} {time}{cost}。"),
+    "ans_take_hours": ("Take {name}: done in {hours} ({low} to {high}){limit}, {energy}{cost}.",
+                       "建议 {name}：{hours} 完成（{low} 至 {high}）{limit}，{energy}{cost}。"),
+    "ans_limit": (" of the {0} allowed", "，限时 {0}"),
+    "ans_take_rate": ("Take {name}: 99 of 100 requests answered within {p99}, at {load} of what it keeps up with, {most}/s at most{cost}.",
+                      "建议 {name}：P99 为 {p99}，负载 {load}，上限每秒 {most} 个请求{cost}。"),
+    "a_step": ("a step", "单步"),
+    "a_batch": ("a batch", "每批"),
+    "an_hour": (" an hour", "/小时"),
+    "ans_least_power": ("Why: of {m} devices {n} do it, and among what is bought for such work this draws least ({watts} W). "
+                        "Power stands in for cost: --prices FILE ranks by yours.",
+                        "理由：{m} 种设备中 {n} 种可行，同类用途中此方案功耗最低（{watts} W）。功耗代替费用排序：用 --prices 文件给出您的价格。"),
+    "ans_cheapest": ("Why: of {m} devices {n} have a price and do it; none of them is cheaper without being a false economy.",
+                     "理由：{m} 种设备中 {n} 种有价格且可行，没有更划算的方案。"),
+    "ans_sure": ("How sure: memory: {memory}; time: {time}{recalled}.", "把握：内存：{memory}；时间：{time}{recalled}。"),
+    "sure_yes": ("even the high end of the estimate fits", "估计区间的上端也放得下"),
+    "sure_tight": ("the estimate fits, its high end ({high}) does not: try before buying", "估计值放得下，区间上端（{high}）放不下：购买前请先试"),
+    "sure_measured": ("by this machine's measured rates", "按本机实测速率"),
+    "sure_assumed": ("catalogue peak x an assumed share, 0.7 to 1.6 times the figure", "目录峰值 × 假设效率，实际为该值的 0.7 至 1.6 倍"),
+    "sure_recalled": ("; some figures of this device are unchecked (yuloh advise --show)", "；该设备部分数据未核实（yuloh advise --show）"),
+    "ans_next": ("Next larger: {name}: {time}, {faster} as fast for {more} the {by}.", "更大一档：{name}：{time}，速度 {faster}，{by}为 {more}。"),
+    "ans_no_next": ("Next larger: none of those asked about is 1.5 times as fast.", "更大一档：所询设备中没有快 1.5 倍以上的。"),
+    "by_power": ("power", "功耗"),
+    "by_cost": ("cost", "费用"),
+    "by_energy": ("energy", "能耗"),
+    "ans_none": ("None of the {m} devices asked about holds it; nearest is {name}: {has}, where {needs} are needed.",
+                 "所询 {m} 种设备均放不下；最接近的是 {name}：{has}，需要 {needs}。"),
+    "ans_none_one": ("{name} does not hold it: {has}, where {needs} are needed.", "{name} 放不下：{has}，需要 {needs}。"),
+    "ans_none_in_time": ("Nothing is done within {limit}: with up to {most} devices {name} is fastest, in {hours}. Hint: --most N, --hours H.",
+                         "{limit} 内无法完成：最多 {most} 个设备时最快的是 {name}，需 {hours}。可改 --most N 或 --hours H。"),
+    "ans_none_serves": ("Nothing answers within {limit}: {name} is quickest and needs {alone} for a request alone. Hint: --p99 MS, --precision int8.",
+                        "没有设备能在 {limit} 内应答：最快的 {name} 单个请求需 {alone}。可改 --p99 MS 或 --precision int8。"),
+    "by_use": ("Recommended, by what it is bought for", "按用途推荐"),
+    "for": ("for", "用途"),
+    "use_course": ("course work", "课程作业"),
+    "use_workstation": ("workstation", "工作站"),
+    "use_server": ("server", "服务器"),
+    "use_china": ("made for China", "国产或中国特供"),
+    "use_edge": ("edge", "边缘"),
+    "use_cpu": ("CPU server", "CPU 服务器"),
+    "use_meaning": ("Of each use the sensible least.", "每种用途中够用的最小配置。"),
+    "use_more": (" {0} more kinds do it: --all.", "另有 {0} 种可行：--all。"),
+    "load_of": ("load {0}", "负载 {0}"),
+    # what a section means
+    "memory_means": ("Most of it is {item} ({share}): {shrink}.", "占比最大的是{item}（{share}）：{shrink}。"),
+    "shrink_states": ("sharding over devices or offload makes it smaller, a smaller batch does not", "分片或卸载可以减小，减小批大小无效"),
+    "shrink_weights": ("a lower precision or more devices make it smaller", "降低精度或多卡切分可以减小"),
+    "shrink_batch": ("it grows with the micro-batch; accumulation or recompute make it smaller", "随微批增大；梯度累积或重算可以减小"),
+    "shrink_serving": ("it grows with the batch", "随批大小增大"),
+    "shrink_runtime": ("the model itself is small beside what any process holds there", "模型本身比运行时占用还小"),
+    "plan_means": ("Recomputing {0} saves most for the time it adds.", "重算 {0} 最划算。"),
+    "devices_means": ("{n} of {m} hold it as asked; the largest batch is of one pass on one device.", "{m} 种中 {n} 种按所问方式放得下；最大批指单设备单次。"),
+    "recommended_means": ("Fewer of any of these do not hold it.", "数量再少则放不下。"),
+    "changes_means": ("The cheapest that fits: {0} ({1} time).", "放得下的改动中最省的：{0}（时间 {1}）。"),
+    "changes_idle": ("It fits as it is: these make room for a larger batch or model.", "已经放得下：以上改动可为更大的批或模型腾出空间。"),
+    "layouts_means": ("The first is the fastest that fits: {layout}; most is lost to {most} ({share}).", "第一行最快且放得下：{layout}；损失最大的是{most}（{share}）。"),
+    "layouts_whole": ("The first is the fastest that fits: {layout}; hardly anything is lost to communication.", "第一行最快且放得下：{layout}；通信损失可忽略。"),
+    "room": ("room, layout", "余量与切分"),
+    "fits_spare": ("{0} to spare", "余 {0}"),
+    "fits_tight": ("just fits", "勉强放下"),
+    "by_power_note": ("Least power first, for want of prices: --prices FILE ranks by cost.", "没有价格，按功耗排序：--prices 文件可按费用排序。"),
+    "by_cost_note": ("Cheapest first, by your prices.", "按您的价格由低到高排序。"),
+    "serve_means": ("Load is the share of what full batches keep up with; 90 % is the most that is planned with.", "负载为满批处理能力的占比；规划上限为 90 %。"),
+    "rates_means": ("{0} does most for it; rates are at the best batch, without waiting.", "{0} 效率最高；速率为最佳批大小下，不含排队。"),
+    "matrix_means": ("The first figure is reckoned with; those in brackets are what other sources say.", "第一个数值用于计算；括号内为其他来源的数值。"),
+    "scenarios_means": ("yuloh advise --scenario NAME shows every candidate and why.", "yuloh advise --scenario 名称 列出全部候选与理由。"),
+    "article_mark": ("*: the article recommends it", "*：文章推荐"),
+    "scenario_best": ("Ours: {name}, {took}: the least {by} of the {n} of {m} candidates that do it.", "我们推荐：{name}，{took}：{m} 个候选中 {n} 个可行，其{by}最低。"),
+    "scenario_layout": (" Layout {layout}; {talk} of the time is communication.", "切分 {layout}；通信占 {talk}。"),
+    "scenario_article": ("The article's {name} does it too: {took}, {more} the {by}.", "文章的 {name} 也可行：{took}，{by}为 {more}。"),
+    "scenario_article_same": ("The article's {0} is the same.", "文章的 {0} 与此相同。"),
+    "scenario_article_no": ("The article's {0} does not do it by our reckoning.", "按我们的计算，文章的 {0} 不可行。"),
+    "name": ("name", "名称"),
+    "model": ("model", "模型"),
+    "parameters": ("parameters", "参数"),
+    "source": ("source", "来源"),
+    "presets": ("Models known by name", "已知模型"),
+    "networks": ("Networks between servers", "服务器间网络"),
+    "network": ("network", "网络"),
+    "rate_gbs": ("GB/s", "GB/s"),
+    "of_what": ("of each", "按"),
+    "per_server": ("server", "服务器"),
+    "per_device": ("device", "设备"),
+    "latency": ("latency", "时延"),
+    "known_devices": ("Devices by name", "设备名称"),
+    "known_means": ("yuloh advise --show NAME gives every figure with its source.", "yuloh advise --show 名称 列出每个数值及来源。"),
+    "aliases": ("also", "别名"),
+    "figure": ("figure", "指标"),
+    "value": ("value", "数值"),
+    "unit": ("unit", "单位"),
+    "kind": ("kind", "类别"),
+    "date": ("date", "日期"),
+    "device_means": ("The first of a figure is reckoned with.", "每项第一个数值用于计算。"),
+    "mean_batch": ("mean batch", "平均批"),
+    "image": ("images", "张图"),
+    "sequence": ("sequences", "条序列"),
+    "sample": ("samples", "个样本"),
 }
 
 
@@ -180,6 +272,22 @@ def remark(keyed: str, language: str = "en") -> str:
     """The sentence of "assumed_seq|2048"; a sentence stands for itself."""
     key, *args = keyed.split("|")
     return word(key, language, *args) if key in WORDS else keyed
+
+
+def short(name: str) -> str:
+    """A device's name without its maker, for tables."""
+    for maker in ("NVIDIA GeForce ", "NVIDIA ", "AMD Instinct ", "AMD ", "Intel ", "Huawei ", "Kunlunxin "):
+        name = name.removeprefix(maker)
+    return name
+
+
+def unit(name: str, language: str = "en") -> str:
+    """ "image" -> "images" """
+    return word(name, language) if name in WORDS else f"{name}s"
+
+
+def times(value: float) -> str:
+    return f"{three(value)}x"
 
 
 def gib(value: float) -> str:

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the options of `yuloh advise` to a Question, or one sentence that says what cannot be."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from . import catalogue, from_plan, question
+
+NUMBERS = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab", "head_dim")
+NUMBERS += ("experts", "active", "expert_ffn", "shared_experts", "dense_layers")
+
+
+def question_from(args):
+    """The Question of the options. Raises ValueError with one sentence for what cannot be."""
+    numbers = {k: getattr(args, k) for k in NUMBERS}
+    given = {k: v for k, v in numbers.items() if v is not None}
+    for name, v in given.items():
+        if not (math.isfinite(v) and v > 0):
+            raise ValueError(f"advise: --{name.replace('_', '-')} must be above 0, got {v:g}.")
+    if "shared_experts" in given:
+        given["shared"] = given.pop("shared_experts")
+    job = _job(args)
+    source, planned = "user", None
+    if args.model is None:
+        if not given:
+            raise ValueError(
+                "advise: no model. Hint: a preset (yuloh advise --list presets), a model file, or --params 7e9."
+            )
+        network, title, unit, said = {"kind": args.kind or "decoder", "name": "numbers"}, "", "sequence", ""
+        if args.gated:
+            network.update(gated=True, rotary=True, tied=False)
+        title = f"{given['params']:.3g} parameters" if "params" in given else "the model in numbers"
+    elif catalogue.is_model_file(args.model) or Path(args.model).exists():
+        network, title, unit, said, planned = from_plan.network_of(
+            args.model, args.input, job, args.after_dashes, _between("time-limit", args.time_limit, 1, 86400)
+        )
+        source = "plan"
+    else:
+        network, title, unit, said = question.from_preset(args.model)
+        source = "preset"
+    if args.model is not None and (args.kind or args.gated):
+        raise ValueError(
+            "advise: --kind and --gated are for a model in numbers, not for a model with a name."
+        )
+    extra = sorted(set(given) - {"params"}) if network["kind"] == "totals" else []
+    if extra:
+        raise ValueError(
+            f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set."
+        )
+    network.update(given)
+    entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
+    prices, currency = catalogue.load_prices(args.prices, entries) if args.prices else ({}, "")
+    chosen, focus = _devices(args, entries)
+    if args.energy_price is not None:
+        prices = catalogue.with_energy(prices, chosen or catalogue.reckoned(), _between("energy-price", args.energy_price, 0, 1e6))
+    return question.Question(
+        network=network,
+        title=title,
+        unit=unit,
+        source=source,
+        source_text=said,
+        job=job,
+        devices=chosen,
+        focus=focus,
+        count=None if args.count is None else _whole("count", args.count),
+        network_word=args.network,
+        goals=_goals(args, network),
+        prices=prices,
+        currency=currency,
+        most=_whole("most", args.most),
+        facts=planned,
+    )
+
+
+def _between(name: str, v: float, low: float, high: float) -> float:
+    if not low <= v <= high:
+        raise ValueError(f"advise: --{name} must be from {low:g} to {high:g}, got {v:g}.")
+    return v
+
+
+def _whole(name: str, v: float) -> int:
+    if not (math.isfinite(v) and v >= 1 and v == int(v) and v <= 1 << 17):
+        raise ValueError(f"advise: --{name} must be a whole number from 1 to {1 << 17}, got {v:g}.")
+    return int(v)
+
+
+def _job(args) -> dict:
+    job = {"training": not args.inference}
+    for name in (
+        "precision",
+        "optimizer",
+        "batch",
+        "recompute",
+        "offload",
+        "new_tokens",
+        "dp",
+        "mp",
+        "pp",
+        "sharding",
+        "stage",
+        "lora",
+        "lora_targets",
+        "weight_bits",
+        "cache_bits",
+        "ep",
+        "cp",
+        "vpp",
+    ):
+        if getattr(args, name) is not None:
+            job[name] = getattr(args, name)
+    if args.micro_batch is not None:
+        job["micro"] = args.micro_batch
+    if args.no_flash:
+        job["flash"] = False
+    if args.eager:
+        job["eager"] = True
+    for name, v in job.items():
+        if isinstance(v, float) and not math.isfinite(v):
+            raise ValueError(f"advise: --{name.replace('_', '-')} must be a number, got {v}.")
+    return job
+
+
+def _devices(args, entries):
+    if not args.device:
+        return (entries + catalogue.reckoned() if entries else []), (
+            entries[0]["id"] if entries else None
+        )
+    own = {d["id"]: d for d in entries}
+    chosen = []
+    for word in (w for part in args.device for w in part.split(",") if w):
+        entry = own.get(word) or catalogue.find_device(word)
+        if entry.get("incomplete"):
+            raise ValueError(f"advise: {entry['name']} cannot be reckoned with: {entry['note']}.")
+        if entry not in chosen:
+            chosen.append(entry)
+    if not chosen:
+        raise ValueError("advise: --device names none. Hint: yuloh advise --list devices.")
+    return chosen, chosen[0]["id"]
+
+
+def _goals(args, network) -> dict:
+    goals = {}
+    if args.tokens is not None:
+        seq = args.seq or network.get("seq")
+        if not seq:
+            raise ValueError("advise: --tokens needs a sequence length. Hint: --seq, or --samples instead.")
+        goals["samples"] = args.tokens / seq
+    if args.samples is not None:
+        goals["samples"] = args.samples
+    for option, name, scale in (
+        ("hours", "hours", 1),
+        ("rate", "rate", 1),
+        ("p99", "p99", 1e-3),
+        ("max_batch", "max_batch", 1),
+    ):
+        if getattr(args, option) is not None:
+            goals[name] = getattr(args, option) * scale
+    if "rate" in goals and not args.inference:
+        raise ValueError("advise: --rate is for serving. Hint: add --inference.")
+    if "hours" in goals and "samples" not in goals:
+        raise ValueError("advise: --hours needs the size of the training. Hint: --samples or --tokens.")
+    return goals

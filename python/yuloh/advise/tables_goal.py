@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs: training within hours, serving a rate within a latency, requests by precision, a year."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..report.cost import yearly_saving
+from ..report.text import duration, percent, three
+from . import words as w
+from .section import Section
+
+FEW = 5
+
+
+def training(a, language: str, everything: bool) -> Optional[Section]:
+    t = a.get("training")
+    if not t:
+        return None
+    title = w.word("train_choice", language, samples=f"{w.number(a['goals']['samples'])} {w.unit(a['model']['unit'], language)}")
+    if not t["any_fits"]:
+        return Section("training", title, notes=[w.word("none_fits", language)])
+    best, notes = t["best"], []
+    if not best:
+        notes.append(w.word("none_in_time", language))
+        best = sorted(t["rows"], key=lambda r: r["hours"][1])[:4]
+    best = best if everything else best[:FEW]
+    rows = [
+        [
+            f"{r['count']} x {w.short(r['name'])}",
+            w.hours(r["hours"][1], language),
+            f"{w.hours(r['hours'][0], language)} - {w.hours(r['hours'][2], language)}",
+            f"{r['watts']:,.0f} W",
+            f"{three(r['kilowatt_hours'])} kWh",
+            w.cost(r["cost"], a["currency"]),
+            w.layout(r["layout"]["job"], language),
+        ]
+        for r in best
+    ]
+    head = [w.word(k, language) for k in ("device", "hours", "from_to", "watts", "energy", "cost", "layout")]
+    drop = set() if any(r["cost"] is not None for r in best) else {5}
+    rows, head = _without(rows, drop), _without([head], drop)[0]
+    notes.append(w.word("by_power_note" if t["by"] != "cost" else "by_cost_note", language))
+    return Section("training", title, head, rows, left=(0, len(head) - 1), notes=notes)
+
+
+def _without(rows, columns):
+    return [[c for i, c in enumerate(r) if i not in columns] for r in rows]
+
+
+def serving(a, language: str, everything: bool) -> Optional[Section]:
+    t = a.get("serving")
+    if not t:
+        return None
+    title = w.word(
+        "serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"].get("p99", 1.0))
+    )
+    if not t["best"]:
+        return Section("serving", title, notes=[w.word("none_fits", language)])
+    best = t["best"] if everything else t["best"][:FEW]
+    rows = [
+        [
+            f"{r['copies'] * r['group']:.0f} x {w.short(r['name'])}",
+            three(r["batch"]),
+            duration(r["p99"]),
+            percent(r["load"]),
+            three(r["most_rate"]),
+            f"{r['watts']:,.0f} W",
+            w.cost(r["cost_hour"], a["currency"]),
+            w.cost(r["cost_year"], a["currency"]),
+            "–" if r["per_money"] is None else f"{r['per_money']:,.0f}",
+        ]
+        for r in best
+    ]
+    head = [
+        w.word("device", language),
+        w.word("mean_batch", language),
+        *(w.word(k, language) for k in ("p99", "load", "most_rate", "watts", "cost_hour", "cost_year")),
+        w.word("per_money", language, currency=a["currency"] or "1"),
+    ]
+    priced = any(r["cost_hour"] is not None for r in best)
+    drop = set() if priced else {6, 7, 8}
+    notes = [w.word("by_power_note" if not priced else "by_cost_note", language), w.word("serve_means", language)]
+    return Section("serving", title, _without([head], drop)[0], _without(rows, drop), notes=notes)
+
+
+def rates(a, language: str, everything: bool) -> Optional[Section]:
+    """Requests a second by precision, and for a unit of currency or a watt hour."""
+    rows = a.get("rates")
+    if not rows:
+        return None
+    priced = any(r["per_money"] for r in rows)
+    by = "per_money" if priced else "per_watt_hour"
+    ranked = sorted((r for r in rows if r[by]), key=lambda r: -r[by])
+    if not ranked:
+        return None
+    shown = ranked if everything else ranked[:FEW]
+    unit = w.unit(a["model"]["unit"], language)
+    last = (
+        w.word("per_money", language, currency=a["currency"] or "1")
+        if priced
+        else w.word("per_watt_hour", language)
+    )
+    head = [w.word("device", language), *(f"{p.upper()} {unit}/s" for p in ("fp32", "fp16", "int8"))]
+    head += [w.word("watts", language), *((w.word("price", language),) if priced else ()), last]
+    cells = [
+        [
+            w.short(r["name"]),
+            *("–" if r[p] is None else three(r[p]) for p in ("fp32", "fp16", "int8")),
+            f"{r['watts']:g}",
+            *((w.cost(r["price"], a["currency"]),) if priced else ()),
+            three(r[by]),
+        ]
+        for r in shown
+    ]
+    return Section("rates", w.word("rates", language), head, cells, notes=[w.word("rates_means", language, w.short(shown[0]["name"]))])
+
+
+def yearly(found: dict, runs_per_day: float) -> dict:
+    """Hours and money a year of the cheapest training, by the report's arithmetic (runs x hours x 365 x devices x price)."""
+    best = (found.get("training") or {}).get("best")
+    if not best:
+        raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")
+    top = best[0]
+    price = 0.0 if top["cost"] is None else top["cost"] / (top["hours"][1] * top["count"])
+    saving = yearly_saving(runs_per_day, top["hours"][1], top["count"], price)
+    return {
+        "runs_per_day": runs_per_day,
+        "device": top["id"],
+        "count": top["count"],
+        "hours_run": top["hours"][1],
+        "hours": saving.hours,
+        "money": None if top["cost"] is None else saving.money,
+    }
+
+
+def yearly_words(found: dict, language: str) -> str:
+    y = found["yearly"]
+    line = f"{w.word('yearly', language)}: {y['runs_per_day']:g} x {w.hours(y['hours_run'], language)} x 365 = {y['hours']:,.0f} h ({y['count']} x {y['device']})"
+    return line + ("" if y["money"] is None else f" = {w.cost(y['money'], found['currency'])}")

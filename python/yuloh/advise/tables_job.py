@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the job needs and where it fits: memory, devices, changes, layouts."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..report.text import duration, percent
+from . import words as w
+from .section import MARK, Section, device_row, job_words
+from .tables_answer import reason
+
+FEW = 5
+
+
+def memory(a, focus, language: str) -> Section:
+    what = w.word("training" if a["job"]["training"] else "inference", language)
+    rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
+    rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
+    head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
+    title = w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language)})", device=w.short(focus["name"]))
+    most = max(focus["memory"], key=lambda i: i[2])
+    means = w.word("memory_means", language, item=w.word(most[0], language), share=percent(most[2] / focus["total"][1]),
+                   shrink=w.word(_shrinks(most[0], a["job"]["training"]), language))
+    return Section("memory", title, head, rows, notes=[means])
+
+
+def _shrinks(item: str, training: bool) -> str:
+    if item in ("weights", "gradients", "optimizer"):
+        return "shrink_states" if training else "shrink_weights"
+    return "shrink_runtime" if item == "runtime" else "shrink_batch" if training else "shrink_serving"
+
+
+def plan(a, language: str) -> Optional[Section]:
+    """What the Plans of the real model say about this machine, and which of its layers to recompute."""
+    p = a.get("plan")
+    if not p:
+        return None
+    title = w.word("plan", language, batch=p["batch"], precision=p["precision"])
+    notes = [
+        f"{w.word('plan_' + k, language)}: {w.gib(v['value'])} ({w.span((v['low'], v['value'], v['high']))})"
+        for k, v in p["memory"].items()
+    ]
+    t = p["seconds"]
+    if t["value"] > 0:
+        notes.append(
+            f"{w.word('step', language)}: {duration(t['value'])} ({duration(t['low'])} - {duration(t['high'])}; {t['origin']}{', ' + p['device'] if p['device'] else ''})"
+        )
+    rows = [
+        [f"{r['name']} ({r['type']})", w.gib(r["saved"]), f"+{percent(r['time_added'])}"]
+        for r in p["recompute"]
+    ]
+    head = (
+        [w.word("recompute_layer", language), w.word("saves", language), w.word("time", language)]
+        if rows
+        else []
+    )
+    if rows:
+        notes.append(w.word("plan_means", language, p["recompute"][0]["name"]))
+    return Section("plan", title, head, rows, notes=notes)
+
+
+def devices(a, language: str) -> Section:
+    step = "step" if a["job"]["training"] else "batch_time"
+    head = [w.word(k, language) for k in ("device", "has", "needs", "fits", "largest", step, "share")]
+    rows = []
+    for r in a["devices"]:
+        mark = "".join(sorted({MARK[o] for o in r["origins"].values()}))
+        rows.append(
+            [
+                f"{w.short(r['name'])} ({mark})",
+                w.gib(r["memory_bytes"]),
+                w.gib(r["total"][1]),
+                w.word(r["verdict"], language),
+                f"{r['largest_micro_batch']:,.0f}",
+                duration(r["seconds"][1]),
+                percent(r["share_of_peak"]),
+            ]
+        )
+    able = sum(r["verdict"] in ("yes", "tight") for r in a["devices"])
+    return Section("devices", w.word("devices", language), head, rows,
+                   notes=[w.word("devices_means", language, n=able, m=len(rows))])
+
+
+def recommended(a, language: str) -> Section:
+    """The least of every kind of device."""
+    if not a["recommended"]:
+        return Section("recommended", w.word("none_fits", language))
+    rows = [
+        [
+            f"{r['count']} x {w.short(r['name'])}",
+            reason(a, r, language),
+            w.layout(r["layout"]["job"], language),
+            duration(r["layout"]["seconds"][1]),
+            f"{r['watts']:,.0f} W",
+        ]
+        for r in a["recommended"]
+    ]
+    head = [w.word(k, language) for k in ("device", "why", "layout", "step", "watts")]
+    return Section("recommended", w.word("recommended", language), head, rows, left=(0, 1, 2),
+                   notes=[w.word("recommended_means", language)])
+
+
+def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
+    if not a["changes"]:
+        return None
+    rows = [
+        [
+            w.change(c, language),
+            w.gib(c["saved"]),
+            w.factor(c["time_factor"]),
+            w.word("yes" if c["fits"] else "no", language),
+        ]
+        for c in a["changes"][: 10 if everything else FEW]
+    ]
+    head = [w.word(k, language) for k in ("change", "saves", "time", "fits")]
+    name = w.short(focus["name"])
+    made = Section("changes", w.word("changes", language, device=name), head, rows)
+    if focus["verdict"] in ("no", "unlikely"):
+        if a["together"]:
+            made.notes.append(
+                w.word("together", language, device=name) + ": " + " + ".join(w.change(c, language) for c in a["together"])
+            )
+        else:
+            made.notes.append(w.word("together_none", language, device=name))
+        best = next((c for c in a["changes"] if c["fits"]), None)
+        if best:
+            made.notes.append(w.word("changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
+    else:
+        made.notes.append(w.word("changes_idle", language))
+    return made
+
+
+def layouts(a, language: str, everything: bool) -> Optional[Section]:
+    lay = a["layouts"]
+    name = w.short(device_row(a, lay["device"])["name"])
+    if not a["job"]["training"] or lay["count"] == 1:
+        return None
+    if not lay["found"]:
+        return Section("layouts", w.word("layouts_none", language, count=lay["count"], device=name))
+    rows = [
+        [
+            w.layout(x["job"], language),
+            w.gib(x["total"][1]),
+            w.word(x["verdict"], language),
+            duration(x["seconds"][1]),
+            percent(x["bubble"]),
+            percent(w.talk_share(x)),
+            percent(x["share_of_peak"]),
+        ]
+        for x in lay["found"][: 6 if everything else 3]
+    ]
+    head = [w.word(k, language) for k in ("layout", "needs", "fits", "step", "bubble", "talk", "share")]
+    title = f"{w.word('layouts', language, count=lay['count'], device=name)} ({a['network']['name']})"
+    code = [
+        f"# {w.word('strategy', language)}",
+        *lay["strategy"].splitlines(),
+        f"# {w.word('launch', language)}",
+        lay["launch"],
+    ]
+    best = lay["found"][0]
+    lost = max((("bubble", best["bubble"]), ("talk", w.talk_share(best))), key=lambda pair: pair[1])
+    means = w.word("layouts_means" if lost[1] > 0.01 else "layouts_whole", language, layout=w.layout(best["job"], language),
+                   most=w.word(lost[0], language), share=percent(lost[1]))
+    return Section("layouts", title, head, rows, code=code, notes=[means])

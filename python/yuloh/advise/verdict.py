@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The direct answer: which device to take, one or none for each use, and what the next larger one buys.
+
+What is cheapest is for the user's prices to say. Without them the least power stands in, which goes with price; a
+machine is passed over where one that is hardly larger is much faster.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional
+
+USES = ("course", "workstation", "server", "china", "edge", "cpu")
+SHOWN = 5
+# Of two machines the larger is the sensible one where it costs at most this much more and is that many times as fast.
+HARDLY_LARGER, MUCH_FASTER = 1.25, 2.0
+TIGHT = 1.25  # what only just fits counts as so much dearer
+NEXT_FASTER = 1.5
+
+
+def use_of(entry: dict) -> str:
+    """Which of USES a device is bought for."""
+    if entry["kind"] in ("edge", "cpu"):
+        return entry["kind"] if "china" not in entry["use"].lower() else "china"
+    if entry["kind"] == "npu" or "(China)" in entry["use"]:
+        return "china"
+    for word, use in (("course work", "course"), ("workstation", "workstation")):
+        if word in entry["use"]:
+            return use
+    return "server"
+
+
+def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
+    """{"picks", "first", "next", "by"}: options of `found` (an answer without it), best first, at most SHOWN; the first
+    of them; what costs least of those NEXT_FASTER times as fast; what they are ranked by. asked: the user named devices."""
+    options, by = _options(found)
+    for o in options:
+        o["use"] = use_of(entries[o["id"]])
+    ranked = _sensible(options)
+    picks: List[dict] = []
+    if asked or by in ("cost", "cost_hour", "price"):
+        taken: set = set()
+        for o in ranked:
+            if o["id"] not in taken:
+                picks.append(o)
+                taken.add(o["id"])
+    else:
+        for o in ranked:
+            if all(o["use"] != p["use"] for p in picks):
+                picks.append(o)
+        if len([p for p in picks if p["use"] not in ("cpu", "edge")]) > 0:
+            picks = [p for p in picks if p["use"] != "cpu"]
+        if found["class"] > 0 and found["job"]["training"]:  # boards are not what such a model is trained on
+            picks = [p for p in picks if p["use"] != "edge"] or picks
+        if found["class"] >= 2:  # few uses are left: the common card, and others of the servers
+            usual = [o for o in ranked if o["id"] in ("a100-80", "h100")]
+            for o in [*usual, *(o for o in ranked if o["use"] == "server")]:
+                if len(picks) < SHOWN and all(o["id"] != p["id"] for p in picks):
+                    picks.append(o)
+        # On a board first only where nothing else can.
+        picks.sort(key=lambda o: (o["use"] in ("edge", "cpu"), ranked.index(o)))
+    first = picks[0] if picks else None
+    return {"picks": picks[:SHOWN], "first": first, "by": by, "next": _next(first, ranked)}
+
+
+def _options(found: dict):
+    """Ways to do what was asked, each with `rank` (what it costs, in `by`) and `time`."""
+    training, serving = found.get("training"), found.get("serving")
+    if training:
+        by = training["by"]
+        rows = [r for r in training["rows"] if r["in_time"] and r[by]]
+        return [_option(r["id"], r["name"], r["count"], r[by], r["hours"][1] * 3600, r["layout"], hours=r["hours"], cost=r["cost"],
+                        kilowatt_hours=r["kilowatt_hours"]) for r in rows], by
+    if serving:
+        by = serving["by"]
+        rows = [r for r in serving["rows"] if r["possible"] and r[by]]
+        return [_option(r["id"], r["name"], int(r["copies"] * r["group"]), r[by], r["p99"], None, p99=r["p99"], load=r["load"],
+                        cost=r["cost_hour"], watts=r["watts"], most_rate=r["most_rate"], cost_year=r["cost_year"])
+                for r in rows], by
+    rows = found["recommended"]
+    by = "price" if rows and all(r["price"] is not None for r in rows) else "watts"
+    return [_option(r["id"], r["name"], r["count"], r[by] or 1e9, r["layout"]["seconds"][1], r["layout"], cost=r["price"],
+                    watts=r["watts"]) for r in rows], by
+
+
+def _option(ident: str, name: str, count: int, rank: float, time: float, layout: Optional[dict], **more) -> dict:
+    tight = layout is not None and layout["verdict"] == "tight"
+    return {"id": ident, "name": name, "count": count, "rank": rank, "time": time, "layout": layout, "tight": tight, **more}
+
+
+def _sensible(options: List[dict]) -> List[dict]:
+    """Cheapest first, those last that are a false economy."""
+
+    def counted(o: dict) -> float:
+        return o["rank"] * (TIGHT if o["tight"] else 1)
+
+    def poor(o: dict) -> bool:
+        return any(counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"] for p in options)
+
+    return sorted(options, key=lambda o: (poor(o), counted(o), o["time"]))
+
+
+def _next(first: Optional[dict], options: List[dict]) -> Optional[dict]:
+    larger = [o for o in options if first and NEXT_FASTER * o["time"] <= first["time"] and o["rank"] >= first["rank"]
+              and o["use"] in (first["use"], "server", "course", "workstation")]
+    return min(larger, key=lambda o: o["rank"], default=None)
