@@ -121,15 +121,6 @@ def differing(entry: dict) -> List[Tuple[str, List[dict]]]:
     return [(f, v) for f, v in entry["figures"].items() if len({x["value"] for x in v}) > 1]
 
 
-@lru_cache(maxsize=None)
-def in_article() -> frozenset:
-    """Ids of the devices that the user's article names."""
-    def said(d: dict) -> bool:
-        return any(x["source"] == "article" for values in d["figures"].values() for x in values)
-
-    return frozenset({d["id"] for d in devices() if said(d)} | {i for s in scenarios() for i in s["article"]})
-
-
 def origin(entry: dict, figure: str) -> str:
     """ "measured", "catalogue", "article", "recalled" or "user": where the figure that is reckoned with comes from."""
     source = entry["figures"][figure][0]["source"]
