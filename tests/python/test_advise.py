@@ -226,25 +226,6 @@ def test_absurd_input_gets_one_sentence(words, said):
     assert said in done.stderr and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "content,said",
-    [
-        ("device,price_hour\n", "holds no price"),
-        ("device,price_hour\nt4,nan\n", "number of 0 or more"),
-        ("device,price_hour\nt4,-1\n", "number of 0 or more"),
-        ("device,price_hour\nt4,1\ntesla-t4,2\n", "two prices"),
-        ("device,price_hour\nzx81,1\n", "unknown device"),
-        ("device,cost\nt4,1\n", "lacks a column"),
-        ("device,price_hour,currency\nt4,1,CNY\na10,1,USD\n", "mixes currencies"),
-    ],
-)
-def test_price_lists(tmp_path, content, said):
-    path = tmp_path / "prices.csv"
-    path.write_text(content)
-    done = run("resnet50", "--prices", str(path), ok=2)
-    assert said in done.stderr and done.stderr.count("\n") == 1
-
-
 # -- choice --------------------------------------------------------------------------------------------
 def test_cheapest_by_the_users_prices(tmp_path):
     path = tmp_path / "prices.toml"

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from . import catalogue, from_plan, question
+from . import prices as prices_of
 
 NUMBERS = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab", "head_dim")
 NUMBERS += ("experts", "active", "expert_ffn", "shared_experts", "dense_layers")
@@ -51,10 +52,10 @@ def question_from(args):
         )
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
-    prices, currency = catalogue.load_prices(args.prices, entries) if args.prices else ({}, "")
+    prices, currency = prices_of.load_prices(args.prices, entries) if args.prices else ({}, "")
     chosen, focus = _devices(args, entries)
     if args.energy_price is not None:
-        prices = catalogue.with_energy(prices, chosen or catalogue.reckoned(), _between("energy-price", args.energy_price, 0, 1e6))
+        prices = prices_of.with_energy(prices, chosen or catalogue.reckoned(), _between("energy-price", args.energy_price, 0, 1e6))
     return question.Question(
         network=network,
         title=title,

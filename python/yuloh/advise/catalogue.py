@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue of devices, models and networks, and the user's prices.
+"""The catalogue of devices, models and networks.
 
 devices.json holds every figure with its source and date; the first entry of a figure is reckoned with, the others are
-shown beside it. Nothing here knows a price: those come from the user's list (CSV or TOML).
+shown beside it. Nothing here knows a price: see prices.py.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
 import json
 import math
@@ -15,7 +14,7 @@ import os
 import statistics
 from functools import lru_cache
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 HERE = Path(__file__).parent
 # What one unit of the catalogue is in the core's units (bytes, bytes/s, operations/s, watts).
@@ -264,77 +263,6 @@ def user_devices(path: str) -> List[dict]:
             )
         )
     return made
-
-
-# -- prices --------------------------------------------------------------------------------------------
-def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float], str]:
-    """({device id: price of a device hour}, currency) of the user's list.
-
-    CSV with the columns device, price_hour and perhaps currency; or TOML with currency = "CNY" and a table [prices].
-    Raises ValueError for an unknown device, a price that is no number of 0 or more, a device twice, or an empty list.
-    """
-    if not os.path.isfile(path):
-        example = os.path.join(os.path.dirname(__file__), "prices.example.csv")
-        raise ValueError(f"advise: there is no price list {path!r}. Hint: {example} shows the form.")
-    rows, currency = (_toml_prices if path.lower().endswith(".toml") else _csv_prices)(path)
-    extra = {d["id"]: d["id"] for d in more}
-    prices: Dict[str, float] = {}
-    for word, text in rows:
-        ident = extra.get(word) or find_device(word)["id"]
-        try:
-            price = float(text)
-        except (TypeError, ValueError):
-            price = math.nan
-        if isinstance(text, bool) or not (math.isfinite(price) and price >= 0):
-            raise ValueError(
-                f"advise: {path}: the price of {word} must be a number of 0 or more, got {text!r}."
-            )
-        if ident in prices:
-            raise ValueError(f"advise: {path}: {word} has two prices. Hint: keep one line for each device.")
-        prices[ident] = price
-    if not prices:
-        raise ValueError(f"advise: {path} holds no price. Hint: a line device,price_hour such as t4,1.5")
-    return prices, currency
-
-
-def with_energy(prices: Dict[str, float], entries: Iterable[dict], kilowatt_hour: float) -> Dict[str, float]:
-    """Prices with the energy of an hour at full power added; where there were none at all, energy alone."""
-    return {
-        d["id"]: prices.get(d["id"], 0.0) + d["figures"]["watts"][0]["value"] / 1e3 * kilowatt_hour
-        for d in entries
-        if "watts" in d["figures"] and (not prices or d["id"] in prices)
-    }
-
-
-def _csv_prices(path: str):
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        try:
-            rows = list(csv.DictReader(line for line in file if line.strip() and not line.startswith("#")))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(f"advise: {path} is no CSV ({error}).") from None
-    if rows and not {"device", "price_hour"} <= set(rows[0]):
-        raise ValueError(f"advise: {path} lacks a column; expected device,price_hour[,currency].")
-    currencies = {(r.get("currency") or "").strip() for r in rows} - {""}
-    if len(currencies) > 1:
-        raise ValueError(
-            f"advise: {path} mixes currencies, got {', '.join(sorted(currencies))}; expected one."
-        )
-    return [((r["device"] or "").strip(), r["price_hour"]) for r in rows], next(iter(currencies), "")
-
-
-def _toml_prices(path: str):
-    try:
-        import tomllib
-    except ImportError:
-        raise ValueError("advise: TOML needs Python 3.11 or later. Hint: give the prices as CSV.") from None
-    try:
-        read = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"advise: {path} is no TOML ({error}).") from None
-    table = read.get("prices", {})
-    if not isinstance(table, dict):
-        raise ValueError(f"advise: {path}: expected a table [prices].")
-    return list(table.items()), str(read.get("currency", ""))
 
 
 # -- validation ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from . import catalogue, tables_known
+from . import prices as prices_of
 from .question import Question
 from .reckon import matrix
 from .scenarios import scenario_rows
@@ -12,7 +13,7 @@ from .scenarios import scenario_rows
 def shown(args):
     """(what --json prints, Section) of the options. Raises ValueError for unknown names."""
     language = args.language
-    prices, currency = catalogue.load_prices(args.prices) if args.prices else ({}, "")
+    prices, currency = prices_of.load_prices(args.prices) if args.prices else ({}, "")
     if args.show:
         entry = catalogue.find_device(args.show)
         return entry, tables_known.device(entry, language)
