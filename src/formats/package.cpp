@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout, little-endian: magic, file bytes, table bytes, table hash (32 bytes), 32 zeros; the table: name, offset, bytes and
 // hash of each section; the sections, each at a multiple of 64, zeros between. `tensors` lists offset, bytes and hash of
-// every tensor in `data`, so the table's hash stands for every byte of the file.
+// every tensor in `data`, so the table's hash stands for every byte of the file. Where the magic ends in 3, a section `beside` says which tensors lie in NAME.pdiparams instead, and
+// where: its size, and an offset for each tensor or -1.
 #include "formats/package.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <filesystem>
 
 #include <sys/mman.h>
 
 #include "formats/mapped_file.h"
 #include "formats/package_parts.h"
+#include "formats/paddle.h"
 #include "formats/whole_file.h"
 
 namespace yuloh::formats {
 namespace {
 constexpr char kMagic[9] = "YULOHPK2";
+constexpr char kWithBeside = '3';  // in place of the last
 constexpr size_t kPrefix = 64;
 static_assert(std::endian::native == std::endian::little);
 size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
@@ -47,8 +51,7 @@ int64_t PoolWriter::add(const TensorType& t, Ref<Buffer> b) {
   const auto [it, fresh] = known_.emplace(std::pair{b->data(), n}, static_cast<int64_t>(entries.size()));
   if (!fresh) return it->second;
   const uint64_t h = hash_bytes(b->data(), n);
-  entries.push_back({std::move(b), n, bytes, h});
-  bytes += aligned(n);
+  entries.push_back({std::move(b), n, h});
   return it->second;
 }
 
@@ -82,22 +85,49 @@ void write_samples(Writer& w, PoolWriter* pool, const std::vector<GoldenSample>&
   });
 }
 
+// The offset of every tensor in a file of Paddle's weights, -1: not there. Told by content.
+std::vector<int64_t> places_beside(const std::string& weights, const std::vector<PoolWriter::Entry>& pool, size_t* bytes) {
+  const Ref<Storage> file = map_file(weights);
+  const char* base = static_cast<const char*>(file->data);
+  *bytes = file->bytes;
+  std::map<std::pair<size_t, uint64_t>, size_t> known;
+  for (const PlacedBytes& t : placed_paddle_weights(weights, file))
+    if (t.bytes && t.offset % kAlign == 0) known.emplace(std::pair{t.bytes, hash_bytes(base + t.offset, t.bytes)}, t.offset);
+  std::vector<int64_t> places;
+  for (const PoolWriter::Entry& e : pool) {
+    const auto it = known.find({e.bytes, e.hash});
+    const bool same = it != known.end() && std::memcmp(base + it->second, e.buffer->data(), e.bytes) == 0;
+    places.push_back(same ? static_cast<int64_t>(it->second) : -1);
+  }
+  return places;
+}
+
 void write_sections(const std::string& path, const std::string& graph, PoolWriter* pool, const PackageExtras& x) {
-  Writer golden, warm, about, tensors;
+  Writer golden, warm, about, tensors, beside;
   write_samples(golden, pool, x.golden);
   warm.list(x.warm, [&](const std::vector<TensorType>& types) {
     warm.list(types, [&](const TensorType& t) { write_type(warm, t); });
   });
   about.text(x.about);
-  tensors.list(pool->entries, [&](const PoolWriter::Entry& e) {
-    tensors.number(static_cast<int64_t>(e.offset)), tensors.number(static_cast<int64_t>(e.bytes));
+  size_t beside_bytes = 0, data_bytes = 0;
+  std::vector<int64_t> places(pool->entries.size(), -1);
+  if (x.weights_beside) places = places_beside(weights_path(path, ""), pool->entries, &beside_bytes);
+  const bool with_beside = std::any_of(places.begin(), places.end(), [](int64_t at) { return at >= 0; });
+  tensors.number(static_cast<int64_t>(places.size()));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const PoolWriter::Entry& e = pool->entries[i];
+    tensors.number(places[i] < 0 ? static_cast<int64_t>(data_bytes) : places[i]), tensors.number(static_cast<int64_t>(e.bytes));
     tensors.number(static_cast<int64_t>(e.hash));
-  });
+    if (places[i] < 0) data_bytes += aligned(e.bytes);
+  }
+  beside.number(static_cast<int64_t>(beside_bytes));
+  beside.list(places, [&](int64_t at) { beside.number(at); });
   Writer quantisation;  // tables of ranges; none are made yet
   quantisation.number(0);
-  const std::pair<const char*, const std::string*> small[] = {{"graph", &graph},     {"golden", &golden.out},
-                                                              {"warm", &warm.out},   {"quantisation", &quantisation.out},
-                                                              {"about", &about.out}, {"tensors", &tensors.out}};
+  std::vector<std::pair<const char*, const std::string*>> small = {{"graph", &graph},     {"golden", &golden.out},
+                                                                   {"warm", &warm.out},   {"quantisation", &quantisation.out},
+                                                                   {"about", &about.out}, {"tensors", &tensors.out}};
+  if (with_beside) small.emplace_back("beside", &beside.out);
   // The table's size does not depend on what is in it.
   Writer table;
   size_t at = 0;
@@ -110,14 +140,15 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
       table.number(static_cast<int64_t>(hash_bytes(text->data(), text->size())));
       at += aligned(text->size());
     }
-    table.text("data"), table.number(static_cast<int64_t>(at)), table.number(static_cast<int64_t>(pool->bytes));
+    table.text("data"), table.number(static_cast<int64_t>(at)), table.number(static_cast<int64_t>(data_bytes));
     table.number(0);  // by tensor
-    at += pool->bytes;
+    at += data_bytes;
   };
   fill(0);
   fill(aligned(kPrefix + table.out.size()));
   Writer head;
   head.out.append(kMagic, 8);
+  if (with_beside) head.out.back() = kWithBeside;
   head.number(static_cast<int64_t>(at)), head.number(static_cast<int64_t>(table.out.size()));
   head.number(static_cast<int64_t>(hash_bytes(table.out.data(), table.out.size())));
   head.out.resize(kPrefix);
@@ -130,7 +161,8 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
   };
   part(head.out.data(), head.out.size());
   for (const auto& [name, text] : small) part(text->data(), text->size());
-  for (const PoolWriter::Entry& e : pool->entries) part(static_cast<const char*>(e.buffer->data()), e.bytes);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (places[i] < 0) part(static_cast<const char*>(pool->entries[i].buffer->data()), pool->entries[i].bytes);
   write_whole(path, parts);
 }
 
@@ -156,7 +188,7 @@ bool all_zero(const char* from, const char* to) {
 // Every section lies where the one before ends, with zeros between: no byte is left unverified.
 std::map<std::string, Section> read_table(const char* base, size_t size, const std::string& path, Package* p) {
   if (size < kPrefix || std::memcmp(base, kMagic, 7) != 0) value_error("load: ", path, " is no Yuloh package.");
-  if (base[7] != kMagic[7])
+  if (base[7] != kMagic[7] && base[7] != kWithBeside)
     value_error("load: ", path, " is a Yuloh package of version ", std::string(1, base[7]), "; expected ", std::string(1, kMagic[7]),
                 ". Hint: write it again with this version.");
   uint64_t head[3];
@@ -192,7 +224,31 @@ Reader section(const std::map<std::string, Section>& all, const char* name, cons
   return Reader(it->second.data, it->second.bytes, path);
 }
 
-PoolReader read_pool(Reader r, const Section& data, std::shared_ptr<void> mapping) {
+// What a package of the second kind refers to: NAME.pdiparams, and where in it which tensor lies.
+struct Beside {
+  Ref<Storage> file;
+  std::string path;
+  std::vector<int64_t> places;  // empty: all tensors are in the package
+};
+Beside read_beside(Reader r, const std::string& package) {
+  Beside b;
+  b.path = weights_path(package, "");
+  const auto bytes = static_cast<uint64_t>(r.number());
+  const size_t n = r.count(8);
+  for (size_t i = 0; i < n; ++i) b.places.push_back(r.number(-1, INT64_MAX, "a place"));
+  if (!r.done()) r.bad("the list of places is longer than expected");
+  std::error_code gone;
+  if (!std::filesystem::exists(b.path, gone))
+    value_error("load: ", package, " has its weights in ", b.path, ", which is not there. Hint: keep the files of one jit.save "
+                "together, or write one file: jit.save(net, \"net.yuloh\"), yuloh pack.");
+  b.file = map_file(b.path);
+  if (b.file->bytes != bytes)
+    value_error("load: ", b.path, " does not belong to ", package, ": it has ", b.file->bytes, " bytes, expected ", bytes,
+                ". Hint: it was saved anew or damaged; save again.");
+  return b;
+}
+
+PoolReader read_pool(Reader r, const Section& data, const Beside& beside, std::shared_ptr<void> mapping) {
   PoolReader pool;
   pool.mapping = std::move(mapping);
   const size_t n = r.count(24);
@@ -201,6 +257,12 @@ PoolReader read_pool(Reader r, const Section& data, std::shared_ptr<void> mappin
   for (size_t i = 0; i < n; ++i) {
     const auto offset = static_cast<uint64_t>(r.number()), bytes = static_cast<uint64_t>(r.number());
     hashes.push_back(static_cast<uint64_t>(r.number()));
+    if (i < beside.places.size() && beside.places[i] >= 0) {
+      const auto at = static_cast<uint64_t>(beside.places[i]);
+      if (at != offset || at % kAlign || at > beside.file->bytes || bytes > beside.file->bytes - at) r.bad(cat("tensor ", i, " lies outside of ", beside.path));
+      pool.entries.push_back({static_cast<const char*>(beside.file->data) + at, bytes});
+      continue;
+    }
     if (offset != aligned(end) || offset > data.bytes || bytes > data.bytes - offset) r.bad(cat("tensor ", i, " lies outside the file"));
     if (!all_zero(data.data + end, data.data + offset)) r.bad("bytes that must be zero are not");
     pool.entries.push_back({data.data + offset, bytes});
@@ -208,8 +270,14 @@ PoolReader read_pool(Reader r, const Section& data, std::shared_ptr<void> mappin
   }
   if (aligned(end) != data.bytes || !all_zero(data.data + end, data.data + data.bytes)) r.bad("there is more data than tensors");
   if (!r.done()) r.bad("the list of tensors is longer than expected");
+  if (beside.file && beside.places.size() != n) r.bad("there are more places than tensors");
   for (size_t i = 0; i < n; ++i)
-    if (!matches(pool.entries[i].data, pool.entries[i].bytes, hashes[i])) r.bad(cat("the checksum of tensor ", i, " differs"));
+    if (!matches(pool.entries[i].data, pool.entries[i].bytes, hashes[i])) {
+      if (beside.file && beside.places[i] >= 0)
+        value_error("load: ", beside.path, " does not belong to ", r.path(), ": the checksum of tensor ", i,
+                    " differs. Hint: it was saved anew or damaged; save again.");
+      r.bad(cat("the checksum of tensor ", i, " differs"));
+    }
   return pool;
 }
 
@@ -263,9 +331,11 @@ Package read_package(const std::string& path) {
   const size_t size = file->bytes;
   Package p;
   const std::map<std::string, Section> sections = read_table(base, size, path, &p);
-  const std::shared_ptr<void> mapping(base, [file](void*) {});
+  Beside beside;
+  if (base[7] == kWithBeside) beside = read_beside(section(sections, "beside", path), path);
+  const std::shared_ptr<void> mapping(base, [file, other = beside.file](void*) {});
   section(sections, "data", path);
-  const PoolReader pool = read_pool(section(sections, "tensors", path), sections.at("data"), mapping);
+  const PoolReader pool = read_pool(section(sections, "tensors", path), sections.at("data"), beside, mapping);
   Reader graph = section(sections, "graph", path), warm = section(sections, "warm", path), about = section(sections, "about", path);
   section(sections, "quantisation", path);
   const std::string kind = graph.text();
@@ -283,7 +353,10 @@ Package read_package(const std::string& path) {
   if (!warm.done()) warm.bad("there is more in the warm shapes than expected");
   p.extras.about = about.text();
   if (!about.done()) about.bad("there is more in the description than expected");
-  p.drop_pages = [mapping, size] { madvise(mapping.get(), size, MADV_DONTNEED); };  // private, never written
+  p.drop_pages = [mapping, size, other = beside.file] {  // private, never written
+    madvise(mapping.get(), size, MADV_DONTNEED);
+    if (other) madvise(other->data, other->bytes, MADV_DONTNEED);
+  };
   p.drop_pages();  // reading it all for the checksums made them resident
   if (p.traced) p.traced->drop_pages = p.drop_pages, p.traced->warm = p.extras.warm;
   return p;

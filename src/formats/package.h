@@ -21,6 +21,8 @@ struct PackageExtras {
   std::vector<GoldenSample> golden;
   std::vector<std::vector<TensorType>> warm;  // in place of the program's own, unless empty
   std::string about;                          // what it was made from
+  // Tensors that NAME.pdiparams beside the package NAME.yuloh holds, too, stay there and are referred to.
+  bool weights_beside = false;
 };
 struct PackageSection {
   std::string name;

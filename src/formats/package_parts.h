@@ -97,11 +97,10 @@ class PoolWriter {
   int64_t add(const TensorType& t, Ref<Buffer> row_major);
   struct Entry {
     Ref<Buffer> buffer;
-    size_t bytes, offset;
+    size_t bytes;
     uint64_t hash;
   };
   std::vector<Entry> entries;
-  size_t bytes = 0;  // all, each at a multiple of kAlign
 
  private:
   std::map<std::pair<const void*, size_t>, int64_t> known_;

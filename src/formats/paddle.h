@@ -13,6 +13,11 @@ std::shared_ptr<const Model> read_program_desc(const std::string& path, const Re
 // Tensors of a `.pdiparams` file: no names inside, the order is that of the sorted names. `expected`: name -> type by the
 // program; what the file says must agree. An empty path: there must be nothing expected.
 std::map<std::string, FileTensor> read_paddle_weights(const std::string& path, const std::map<std::string, TensorType>& expected);
+// Where each tensor's bytes lie in a .pdiparams file, whatever its name is. Throws as read_paddle_weights.
+struct PlacedBytes {
+  size_t offset, bytes;
+};
+std::vector<PlacedBytes> placed_paddle_weights(const std::string& path, const Ref<Storage>& file);
 std::string weights_path(const std::string& model, const std::string& given);  // given, or the model's with another ending
 
 // VarType's numbers of element types.

@@ -13,6 +13,7 @@
 
 namespace yuloh::formats {
 namespace {
+constexpr size_t kAlign = 64;
 
 struct Code {
   int number;
@@ -117,6 +118,15 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
   return all;
 }
 
+std::vector<PlacedBytes> placed_paddle_weights(const std::string& path, const Ref<Storage>& file) {
+  std::vector<PlacedBytes> all;
+  for (Cursor c(path, file); !c.at_end();) {
+    const FileTensor t = read_tensor(c, path, file, cat("tensor ", all.size()));
+    all.push_back({c.position() - bytes_of(t.type), bytes_of(t.type)});
+  }
+  return all;
+}
+
 void write_paddle(const std::string& path, const std::vector<std::string_view>& program, const std::map<std::string, Value>& weights) {
   const std::string beside = weights_path(path, "");
   if (weights.empty()) {  // Paddle takes no file for no weights, but not an empty one; an older one would be another program's
@@ -127,6 +137,7 @@ void write_paddle(const std::string& path, const std::vector<std::string_view>& 
   }
   std::vector<std::string> heads;  // before each tensor's data
   std::vector<Ref<Buffer>> data;
+  size_t at = 0;
   for (const auto& [name, v] : weights) {
     const TensorType& t = v.type();
     Ref<Buffer> b = row_major(t, read_value(v));
@@ -139,9 +150,16 @@ void write_paddle(const std::string& path, const std::vector<std::string_view>& 
     varint(static_cast<uint64_t>(paddle_dtype_number(t.dtype)));
     for (int64_t d : t.shape) desc += '\x10', varint(static_cast<uint64_t>(d));
     std::string h(4 + 8 + 4, '\0');  // version, levels of detail: none, version
+    // A field that nobody knows, and every protobuf reader passes over, brings the data to a multiple of 64: they are used
+    // where the file is mapped, here and by the package beside it.
+    if (size_t pad = -(at + h.size() + 4 + desc.size()) % kAlign) {
+      pad += pad < 2 ? kAlign : 0;
+      desc += '\x7a', desc += static_cast<char>(pad - 2), desc.append(pad - 2, '\0');
+    }
     const auto n = static_cast<int32_t>(desc.size());
     h.append(reinterpret_cast<const char*>(&n), sizeof n);
     heads.push_back(h + desc);
+    at += heads.back().size() + bytes_of(t);
     data.push_back(std::move(b));
   }
   std::vector<std::string_view> parts;

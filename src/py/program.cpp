@@ -230,7 +230,11 @@ void bind_traced(nb::module_& m) {
         }
         return tensor_objects(out);
       }, nb::arg("inputs"), nb::arg("weights").none() = nb::none(), "Records it into the graph of this thread; gradients flow.")
-      .def("save", [](const TracedProgram& p, const std::string& path) { formats::write_package(p, path); })
+      .def("save", [](const TracedProgram& p, const std::string& path, bool weights_beside) {
+        formats::PackageExtras x;
+        x.weights_beside = weights_beside;
+        formats::write_package(p, path, x);
+      }, nb::arg("path"), nb::arg("weights_beside") = false)
       .def_static("load", [](const std::string& path) {
         const formats::Package p = formats::read_package(path);
         if (!p.traced) value_error("load: ", path, " holds a model of another format, not a program that was recorded here.");

@@ -4,6 +4,7 @@
 //
 // sources: src/base/*.cpp src/ir/*.cpp src/run/traced.cpp src/formats/mapped_file.cpp src/formats/package.cpp
 // sources: src/formats/package_traced.cpp src/formats/package_model.cpp src/formats/onnx_check.cpp src/formats/whole_file.cpp
+// sources: src/formats/paddle_weights.cpp src/formats/foreign.cpp
 // sources: src/ops/table.cpp src/ops/call.cpp src/ops/scalar.cpp src/ops/infer.cpp src/ops/fn.cpp tests/fuzz/stubs.cpp
 // sources: tests/fuzz/stubs_ops.cpp
 #include "formats/package.h"

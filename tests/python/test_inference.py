@@ -192,7 +192,9 @@ def test_model_in_a_folder_and_in_memory(model, tmp_path):
     with open(file, "rb") as f:
         data = f.read()
     config = inference.Config()
-    config.set_model_buffer(data, len(data), b"", 0)
+    with open(file[: -len(".yuloh")] + ".pdiparams", "rb") as f:
+        weights = f.read()
+    config.set_model_buffer(data, len(data), weights, len(weights))
     assert config.model_from_memory()
     np.testing.assert_array_equal(inference.create_predictor(config).run([x])[0].numpy(), want)
     for damaged in (data[:-1], data[: len(data) // 2], data[:50], b"", data[:100] + bytes([data[100] ^ 1]) + data[101:]):

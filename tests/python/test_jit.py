@@ -232,6 +232,44 @@ def test_inputs_that_must_agree_share_a_size(tmp_path):
         paddle.jit.load(str(tmp_path / "a"))(paddle.ones([2, 2]), paddle.ones([3, 2]))
 
 
+def test_weights_are_stored_once_and_the_three_files_belong_together(tmp_path):
+    net, path = paddle.nn.Linear(300, 200), tmp_path / "net"
+    spec = [InputSpec([None, 300])]
+    paddle.jit.save(net, str(path), input_spec=spec)
+    size = {f.suffix: f.stat().st_size for f in tmp_path.iterdir()}
+    assert size[".yuloh"] < 4000 and 240_800 <= size[".pdiparams"] < 241_200
+    x = paddle.rand([2, 300])
+    np.testing.assert_array_equal(paddle.jit.load(str(path))(x).numpy(), net(x).numpy())
+    data = bytearray((tmp_path / "net.pdiparams").read_bytes())
+    for at in (len(data) // 3, len(data) - 1):  # a flip in the weights is found by the package's checksums
+        data[at] ^= 1
+        (tmp_path / "net.pdiparams").write_bytes(data)
+        with pytest.raises(ValueError, match="net.pdiparams does not belong to .*the checksum of tensor"):
+            paddle.inference.create_predictor(paddle.inference.Config(str(path) + ".yuloh"))
+        data[at] ^= 1
+    (tmp_path / "net.pdiparams").write_bytes(data[:-1])
+    with pytest.raises(ValueError, match="does not belong to"):
+        paddle.inference.create_predictor(paddle.inference.Config(str(path) + ".yuloh"))
+    (tmp_path / "net.pdiparams").unlink()
+    with pytest.raises(ValueError, match="has its weights in .*net.pdiparams, which is not there"):
+        paddle.inference.create_predictor(paddle.inference.Config(str(path) + ".yuloh"))
+    paddle.jit.save(net, str(path) + ".yuloh", input_spec=spec)  # asked for alone, it holds everything
+    (tmp_path / "net.json").unlink()
+    np.testing.assert_array_equal(paddle.jit.load(str(path))(x).numpy(), net(x).numpy())
+
+
+def test_a_save_that_ended_between_its_files_loads(tmp_path):
+    spec, path = [InputSpec([None, 30])], str(tmp_path / "net")
+    old, new = paddle.nn.Linear(30, 20), paddle.nn.Linear(30, 20)
+    paddle.jit.save(old, path, input_spec=spec)
+    held = (tmp_path / "net.yuloh").read_bytes()
+    paddle.jit.save(new, path, input_spec=spec)
+    (tmp_path / "net.yuloh").write_bytes(held)
+    x = paddle.rand([2, 30])
+    with pytest.warns(UserWarning, match="Loading .*net.json instead"):
+        np.testing.assert_array_equal(paddle.jit.load(path)(x).numpy(), new(x).numpy())
+
+
 def test_random_ops_are_drawn_anew(tmp_path):
     paddle.jit.save(lambda x: x + paddle.rand(x.shape), str(tmp_path / "r"), input_spec=[InputSpec([None])])
     program = paddle.jit.load(str(tmp_path / "r")).program()

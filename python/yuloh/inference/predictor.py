@@ -269,6 +269,8 @@ def _load(config):
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, n) for n in ("model", "model.pdiparams")]
         for path, data in zip(paths, config._buffers):
+            if not data and path != paths[0]:
+                continue
             with open(path, "wb") as f:
                 f.write(data)
         params = paths[1] if config._buffers[1] else ""

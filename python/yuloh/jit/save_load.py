@@ -109,9 +109,10 @@ def _parameter_names(static, count):
 def save(layer, path, input_spec=None, **configs):
     """Saves a Layer or function as a program that runs without Python.
 
-    ``path`` is a prefix. ``path.yuloh`` keeps everything (names of state_dict, sizes that follow from others);
-    ``path.json`` and ``path.pdiparams`` beside it are the same program for PaddlePaddle 3.3, and are left out with a
-    warning that names the op where Paddle has no counterpart. A path that ends in ``.yuloh`` asks for that file only.
+    ``path`` is a prefix. ``path.json`` and ``path.pdiparams`` are the program for PaddlePaddle 3.3, ``path.yuloh`` beside
+    them keeps what those cannot (names of state_dict, sizes that follow from others) and refers to the weights in
+    ``path.pdiparams``: keep the three together. Where Paddle has no counterpart, a warning names the op, and
+    ``path.yuloh`` alone holds everything; so does a path that ends in ``.yuloh``.
     ``input_spec``: list of InputSpec (None is an open size), Tensors (their shape is fixed) or
     constants. A Layer is saved as in ``eval()``, and left in the mode it was in; its other methods marked by ``to_static``
     are saved beside ``forward``. RuntimeError with the line for code that reads tensor values in Python (``if``, ``float``).
@@ -139,15 +140,17 @@ def save(layer, path, input_spec=None, **configs):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     for name, program in programs.items():
         prefix = path + ("" if name == "forward" else f".{name}")
-        program.save(prefix + SUFFIX)
         if own:
+            program.save(prefix + SUFFIX)
             continue
         try:
             _core.write_model(program, prefix + ".json")
+            program.save(prefix + SUFFIX, os.path.exists(prefix + ".pdiparams"))
             continue
         except (NotImplementedError, ValueError) as reason:
             warnings.warn(f"jit.save: {reason}\nPaddlePaddle cannot load what was saved; Yuloh can, from {prefix + SUFFIX}.",
                           stacklevel=2)
+        program.save(prefix + SUFFIX)
         for stale in (prefix + ".json", prefix + ".pdiparams"):  # of an earlier save
             if os.path.exists(stale):
                 os.remove(stale)
@@ -175,7 +178,14 @@ def find_files(path):
 def _program(file):
     """The program in a file; Paddle's own are recorded on placeholders, with their parameters by name."""
     if file.endswith(SUFFIX):
-        program = _core.load_program(file, "")
+        try:
+            program = _core.load_program(file, "")
+        except ValueError as error:
+            other = os.path.splitext(file)[0] + ".json"
+            if "does not belong to" not in str(error) or not os.path.exists(other):
+                raise
+            warnings.warn(f"jit.load: {error} Loading {other} instead.", stacklevel=3)  # a save ended between the two
+            return _program(other)
         if isinstance(program, _core.TracedProgram):
             return program  # else a package of somebody else's model
     from ..static import InputSpec
