@@ -16,9 +16,10 @@ namespace {
 // Share of the dense peak that products reach inside a training step. Published end-to-end shares are 0.4 to
 // 0.52 on A100 for large GPTs (arXiv:2104.04473 table 1, arXiv:2205.05198 table 5), best products alone reach
 // 0.87 (A100), 0.80 (H100), 0.51 (MI300X).
-double matrix_share(const Device& d, const std::string& precision) {
+double matrix_share(const Device& d, const std::string& precision, bool generates) {
   if (d.matrix_efficiency > 0) return d.matrix_efficiency;
   if (precision == "fp32") return d.kind == "cpu" ? 0.65 : 0.7;
+  if (generates && d.kind == "gpu" && (precision == "fp16" || precision == "bf16")) return 0.7;  // prompts of TensorRT-LLM on A100
   if (d.kind == "edge" || d.kind == "npu") return 0.4;
   return 0.6;
 }
@@ -27,7 +28,8 @@ double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream
 // MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
 constexpr double kGrouped = 0.4;
 constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
-constexpr double kWidening = 0.7;    // share of the bandwidth that kernels keep who widen 8 and 4 bits on the way
+// Share of the bandwidth that kernels keep who widen stored bits on the way (gpt-fast on A100: 0.65 and 0.54 of the peak).
+double widening(const Job& j) { return j.weight_bits == 4 ? 0.7 : j.weight_bits == 8 ? 0.87 : 1; }
 constexpr double kHidden = 0.5;      // share of the backward pass that gradients can travel behind
 
 double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
@@ -66,7 +68,9 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
   const double passes = passes_of(j), adapters = 2 * n.seq * adapter_params(n, j) / n.layers;
-  double flops = passes * (layers * layer_flops(n) + head_flops(n)) + 3 * layers * adapters;
+  const bool prompt = !j.training && n.kind == "decoder";  // logits of the last position, and half of the scores
+  double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) + 3 * layers * adapters;
+  if (prompt && j.flash) flops -= layers * score_flops(n) / 2;
   if (j.lora > 0) flops += layers * score_flops(n);  // the scores have no frozen side
   if (n.experts > 0) {  // those of routed experts, longer
     double routed = 0;
@@ -148,7 +152,7 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
          40e9;  // the host's Adam: bound by its memory, one device's share
   }
   if (j.offload == "all")
-    s += j.passes() * passes_of(j) * stored_bytes(n, j) / (j.stage >= 1 ? j.sharding : 1) / rate;
+    s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) / (j.stage >= 1 ? j.sharding : 1) / rate;
   return s;
 }
 
@@ -203,22 +207,22 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
   const double met = n.experts > 0 ? 1 - std::pow(1 - n.active / n.experts, b) : 1;
   const double weights = stored_bytes(n, j) - routed * (1 - met) * matrix_bytes(j).point;
   const double cache = layers * cache_elements(n, j.mp) / j.cp * context * b * cache_bytes(j);
-  const double widen = j.weight_bits == 8 || j.weight_bits == 4 ? 1 / kWidening : 1;
-  const double read = (weights * widen + cache) / stream;
+  const double read = (weights / widening(j) + cache) / stream;
   const double flops = 2 * (active_params(n) - (n.tied ? 0 : embedding_params(n))) + score_flops(n) * n.layers / n.seq / n.seq * context;
-  const double count = flops * b / j.mp / j.pp / (peak * matrix_share(d, used));
+  const double count = flops * b / j.mp / j.pp / (peak * matrix_share(d, used, true));
   double talk = 0;
   if (j.mp > 1) talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp));
   if (j.ep > 1)
     talk += layers * n.expert_share() * 2 *
             all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
-  return j.pp * (std::max({read, count, layers * 12 * launch_seconds(d) / 2}) + talk);
+  const double launch = layers * (12 + (n.experts > 0 ? 12 : 0)) * launch_seconds(d) / 2;  // replayed from a graph
+  return j.pp * (std::max({read + kRamp * launch, count, launch}) + talk);
 }
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   StepTime s;
   const double dense = peak_for(d, j.precision, &s.precision);
-  const double peak = dense * matrix_share(d, s.precision), stream = d.bandwidth * stream_share(d);
+  const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == "decoder"), stream = d.bandwidth * stream_share(d);
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
   const double point = s.seconds.point;

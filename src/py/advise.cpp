@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "advise/choice.h"
+#include "advise/decode.h"
 #include "advise/grid.h"
 #include "advise/queue.h"
 #include "py/py_tensor.h"
@@ -239,6 +240,22 @@ nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabr
   return r;
 }
 
+nb::object decoding(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double share) {
+  const Question q(network, job, fabric);
+  const Decoding found = decoding_of(q.n, q.j, device_from(device), q.f, share);
+  nb::list rows;
+  for (const DecodeRow& o : found.rows) {
+    nb::dict one;
+    one["batch"] = o.batch, one["token"] = o.token, one["cache"] = o.cache, one["tokens"] = o.tokens,
+    one["requests"] = o.requests;
+    rows.append(one);
+  }
+  nb::dict r;
+  r["most"] = object_of(found.most), r["room"] = object_of(found.room), r["cache_token"] = found.cache_token, r["context"] = found.context,
+  r["prompt"] = found.prompt, r["rows"] = rows;
+  return r;
+}
+
 }  // namespace
 
 void bind_advise(nb::module_& m) {
@@ -248,6 +265,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a,
         "keep"_a);
   m.def("advise_changes", &change_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "together"_a);
+  m.def("advise_decoding", &decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a);
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
         "most"_a);

@@ -151,7 +151,7 @@ def published(row):
     own = PUBLISHED["devices"].get(row["device"])
     device = floats(own) if own else catalogue.core_device(catalogue.find_device(row["device"]))
     network = _core.advise_network(floats(row["network"]))["network"]
-    return network, _core.advise_layout(network, floats(row["job"]), device, {"rate": 25e9}), device
+    return network, _core.advise_layout(network, floats(row["job"]), device, {"rate": row.get("rate", 25e9)}), device
 
 
 @pytest.mark.parametrize("row", PUBLISHED["layouts"], ids=lambda r: r["id"])

@@ -16,6 +16,9 @@ from .verdict import verdict
 
 # A group of devices is recommended where talking leaves at least this share of the peak.
 LEAST_SHARE = 0.12
+# Serving: the share of the memory that is used, as vLLM's default, and tokens of an answer where none are given.
+SERVED_SHARE = 0.9
+NEW_TOKENS = 256
 
 
 def answer(q: Question) -> Dict[str, object]:
@@ -63,6 +66,8 @@ def answer(q: Question) -> Dict[str, object]:
     found.update(goals)
     if not q.training:
         found["rates"] = rates(q)
+        if q.network["kind"] == "decoder":
+            found["decoding"] = decoding(q, focus["id"])
     found["matrix"] = matrix(q)
     found["verdict"] = chosen
     found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
@@ -260,6 +265,34 @@ def rates(q: Question) -> List[dict]:
         row["per_watt_hour"] = best * 3600 / row["watts"] if best and row["watts"] else None
         rows.append(row)
     return rows
+
+
+def decoding(q: Question, focus: str) -> dict:
+    """Of a decoder: how many requests every device holds at once, weights in 16, 8 and 4 bits; and on the one looked at,
+    tokens by how many are decoded together."""
+    new = float(q.job.get("new_tokens") or NEW_TOKENS)
+    rows = []
+    for d in q.devices:
+        row = {"id": d["id"], "name": d["name"], "kind": d["kind"]}
+        for bits in (16, 8, 4):
+            row[f"bits{bits}"] = _decoding(q, d, {"weight_bits": float(bits)}, new)
+        rows.append(row)
+    own = _decoding(q, _entry(q, focus), {}, new)
+    return {"device": focus, "share": SERVED_SHARE, "new_tokens": new, "own": own, "devices": rows}
+
+
+def _decoding(q: Question, entry: dict, over: dict, new: float) -> Optional[dict]:
+    """The least group of tensor parallel devices that holds a request, and what it does; None where none does."""
+    job = {k: v for k, v in _searchable(q).items() if k not in ("batch", "micro")}
+    most = 1 if entry["kind"] in ("edge", "cpu") else entry["per_node"]
+    mp = 1.0
+    while mp <= most and q.network["heads"] % mp == 0:
+        asked = {**job, **over, "new_tokens": new, "mp": mp}
+        found = _core.advise_decoding(q.network, asked, q.core_device(entry), q.fabric, SERVED_SHARE)
+        if found["most"][1] >= 1:
+            return {**found, "group": int(mp)}
+        mp *= 2
+    return None
 
 
 def _rate(q: Question, entry: dict, precision: str, top: float) -> Optional[float]:

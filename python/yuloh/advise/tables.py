@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Dict, List
 
-from . import tables_goal, tables_job, tables_known
+from . import tables_goal, tables_job, tables_known, tables_serve
 from . import words as w
 from .section import Section, focus_row
 from .tables_answer import by_use, lines
@@ -28,6 +28,8 @@ def sections(a: Dict[str, object], language: str = "en", everything: bool = Fals
         tables_job.recommended(a, language) if everything else None,
         tables_job.changes(a, focus, language, everything) if found else None,
         tables_job.layouts(a, language, everything),
+        tables_serve.decoding(a, language),
+        tables_serve.concurrent(a, language, everything),
         tables_goal.rates(a, language, everything),
         tables_known.matrix(a, language) if everything else None,
         tables_known.scenarios(a["scenarios"], language) if "scenarios" in a else None,
