@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from test_advise import A100, floats, run
 
 from yuloh import _core
-from yuloh.advise import catalogue
+from yuloh.advise import catalogue, tables
 from yuloh.advise.question import from_preset
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -25,7 +26,7 @@ const box = document.querySelector("tr[data-device=a100-80] input"); box.value =
 const e = document.documentElement;
 const out = document.createElement("pre"); out.id = "out";
 out.textContent = JSON.stringify({{scroll: e.scrollWidth, view: e.clientWidth, shown: [...document.querySelectorAll("main")].filter(m => m.getBoundingClientRect().height > 0).map(m => m.lang),
-  cells: [...document.querySelector("tr[data-device=a100-80]").cells].map(c => c.innerText), bars: document.querySelectorAll("main.en .meter").length,
+  cells: [...document.querySelector("tr[data-device=a100-80]").cells].map(c => c.innerText), bars: document.querySelectorAll("div.en .meter").length,
   points: document.querySelectorAll("circle").length}});
 document.body.append(out);
 </script></body>"""
@@ -39,8 +40,13 @@ def page(tmp_path_factory):
 
 
 def in_chromium(page, tmp_path, settings, width=1200):
+    return _shown(page.replace("</body>", SET.format(settings=json.dumps(settings))), tmp_path, width)
+
+
+def _shown(page, tmp_path, width):
+    """What the page's own script has put into #out."""
     path = tmp_path / "page.html"
-    path.write_text(page.replace("</body>", SET.format(settings=json.dumps(settings))), encoding="utf-8")
+    path.write_text(page, encoding="utf-8")
     words = [
         CHROMIUM,
         "--headless",
@@ -119,6 +125,71 @@ def test_sliders_show_what_the_core_reckons(page, tmp_path):
     assert seen["bars"] >= 30 and seen["points"] > 50
     impossible = in_chromium(page, tmp_path, {"pp": axes["pp"].index(4.0), "data": 2, "stage": 3})
     assert impossible["cells"][2] == "cannot be"
+
+
+ALL = """<script>
+const grid_ = JSON.parse(document.getElementById("grid").textContent), seen_ = [];
+for (const setting of {settings}) {{
+  for (const [id, v] of Object.entries(setting)) {{
+    const e = document.getElementById("knob-" + id); e.value = v; e.dispatchEvent(new Event(id === "samples" ? "change" : "input"));
+  }}
+  seen_.push([...document.querySelectorAll("#whatif-rows tr")].map(r => [r.dataset.device, ...[...r.cells].map(c => c.innerText)]));
+}}
+const out = document.createElement("pre"); out.id = "out"; out.textContent = JSON.stringify(seen_); document.body.append(out);
+</script></body>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+def test_sliders_at_random_positions(page, tmp_path):
+    """Every device's row, as the browser shows it, is what the core reckons for that setting: bytes, verdict, time, energy."""
+    grid = json.loads(re.search(r'id="grid">(.*?)</script>', page, re.S)[1])
+    axes, draw = grid["axes"], random.Random(11)
+    settings = [{**{a: draw.randrange(len(v)) for a, v in axes.items()}, "samples": draw.randrange(1, 10**6)} for _ in range(60)]
+    rows = _shown(page.replace("</body>", ALL.format(settings=json.dumps(settings))), tmp_path, 1200)
+    network = _core.advise_network(_floats_of("llama-7b"))["network"]
+    fabric, possible = catalogue.fabric("infiniband-200")[0], 0
+    for setting, shown in zip(settings, rows):
+        v = {a: axes[a][setting[a]] for a in axes}
+        cannot = v["pp"] > 1 and v["stage"] > 1 or v["stage"] > 0 and v["data"] == 1
+        job = {k: v[k] for k in ("precision", "recompute", "mp", "pp", "stage", "micro")}
+        job["dp" if v["stage"] == 0 else "sharding"] = v["data"]
+        job.update(batch=v["micro"] * v["data"] * (8 if v["pp"] > 1 else 1), sequence_parallel=v["mp"] > 1)
+        count = v["mp"] * v["pp"] * v["data"]
+        assert [r[0] for r in shown] == [d["id"] for d in grid["devices"]]
+        for r in shown:
+            assert r[1].startswith(f"{count:.0f} x ")
+            if cannot:
+                assert r[3] == "cannot be" and r[5] == "–"
+                continue
+            possible += 1
+            device = catalogue.core_device(catalogue.find_device(r[0]))
+            made = _core.advise_layout(network, job, device, fabric)
+            hours = made["seconds"][1] / job["batch"] * setting["samples"] / 3600
+            assert _number(r[2]) == pytest.approx(made["total"][1] / 2**30, rel=0.006)
+            assert r[3] == made["verdict"]
+            assert _number(r[4]) == pytest.approx(job["batch"] / made["seconds"][1], rel=0.006)
+            assert _number(r[5]) == pytest.approx(hours, rel=0.006, abs=1e-6)
+            assert _number(r[6]) == pytest.approx(hours * count * device["watts"] / 1e3, rel=0.006, abs=1e-6)
+    assert possible > 100
+
+
+def _number(text):
+    return float(text.split()[0].replace(",", ""))
+
+
+def test_page_tells_what_the_text_tells(page):
+    """Without JavaScript, in both languages: the sentences and the tables of the text."""
+    plain = html.unescape(re.sub(r"<[^>]+>", "\n", re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)))
+    for language in ("en", "zh"):
+        shown = run("llama-7b", "--samples", "156e3", "--hours", "24", "--language", language, "--json").stdout
+        found = json.loads(shown)
+        for sentence in tables.lines(found, language):
+            assert sentence in plain
+        for section in tables.sections(found, language, True):
+            assert section.title in plain, section.title
+            for cell in (c for row in section.rows for c in row if c.strip()):
+                assert cell in plain, cell
+    assert "noscript" in page and "@media print" in page
 
 
 def _floats_of(preset):

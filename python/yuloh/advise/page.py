@@ -34,6 +34,8 @@ ITEMS = (
     "fragmentation",
 )
 PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
+# Long tables, below the pictures and the sliders.
+LOWER = ("devices", "recommended", "rates", "matrix", "scenarios")
 SIDE_BY_SIDE = 6  # devices of the what-if
 
 
@@ -72,6 +74,7 @@ def render(q: Question, answer: Dict[str, object]) -> str:
 
 def view(answer: Dict[str, object], language: str) -> dict:
     focus = focus_row(answer)
+    sections = tables.sections(answer, language, everything=True)
     return {
         "language": language,
         "w": lambda key, *args: w.word(key, language, *args),
@@ -91,7 +94,8 @@ def view(answer: Dict[str, object], language: str) -> dict:
             },
             *_first_card(answer, language),
         ],
-        "sections": tables.sections(answer, language, everything=True),
+        "sections": [s for s in sections if s.name not in LOWER],
+        "lower": [s for s in sections if s.name in LOWER],
         "bars": bars(answer, language),
         "closing": tables.closing(answer, language)
         + ([answer["model"]["source_text"]] if answer["model"]["source_text"] else []),
@@ -99,16 +103,11 @@ def view(answer: Dict[str, object], language: str) -> dict:
 
 
 def _first_card(answer, language: str) -> List[dict]:
-    best = (answer.get("training") or answer.get("serving") or {}).get("best")
-    if best:
-        r = best[0]
-        count = r["count"] if "count" in r else int(r["copies"] * r["group"])
-        value = w.hours(r["hours"][1], language) if "hours" in r else w.duration(r["p99"])
-        return [{"name": w.word("best", language), "value": value, "note": f"{count} x {r['name']}"}]
-    if answer["recommended"]:
-        r = answer["recommended"][0]
-        return [{"name": w.word("best", language), "value": f"{r['count']} x", "note": r["name"]}]
-    return []
+    o = answer["verdict"]["first"]
+    if not o:
+        return []
+    value = w.hours(o["hours"][1], language) if "hours" in o else w.duration(o["time"])
+    return [{"name": w.word("best", language), "value": f"{o['count']} x {w.short(o['name'])}", "note": value}]
 
 
 def bars(answer: Dict[str, object], language: str) -> List[dict]:
@@ -173,6 +172,14 @@ def pareto(answer: Dict[str, object]) -> Optional[dict]:
         for r in rows
     ]
     front = sorted((p for p in points if p["front"]), key=lambda p: p["x"])
+    first = answer["verdict"]["first"]
+    chosen = f"{first['count']} x {first['id']}" if first else ""
+    last = -float("inf")
+    for p in points:
+        p["chosen"] = p["named"] = p["label"] == chosen
+    for p in front:  # names that do not run into each other
+        if p["x"] - last > 110 and not p["chosen"] and all(abs(p["x"] - o["x"]) > 110 for o in points if o["chosen"]):
+            p["named"], last = True, p["x"]
     ticks = lambda low, high: [10.0**k for k in range(math.ceil(low), math.floor(high) + 1)]  # noqa: E731
     return {
         "width": WIDTH,
@@ -209,6 +216,7 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     }
     ids = [
         answer["focus"],
+        *(o["id"] for o in answer["verdict"]["picks"]),
         *(("a100-80", "h100") if q.size_class >= 2 else ()),
         *(r["id"] for r in answer["recommended"]),
     ]
@@ -232,20 +240,28 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
             for d in chosen
         ],
         "samples": q.goals.get("samples", 1e6),
-        "unit": q.unit,
+        "units": [w.unit(q.unit, "en"), w.unit(q.unit, "zh")],
         "currency": q.currency,
-        "start": {
-            "precision": q.job.get("precision", "bf16"),
-            "micro": min(
-                axes["micro"][-1],
-                2.0 ** math.floor(math.log2(max(1.0, q.job.get("micro") or q.job["batch"]))),
-            ),
-        },
+        "start": _start(q, answer, axes),
         "training": q.training,
         "words": {
             k: [w.word(k, "en"), w.word(k, "zh")] for k in ("yes", "tight", "unlikely", "no", "impossible")
         },
     }
+
+
+def _start(q: Question, answer: Dict[str, object], axes: dict) -> dict:
+    """Where the sliders stand: at the recommended layout, as far as it is among the settings."""
+    first = answer["verdict"]["first"]
+    job = first["layout"]["job"] if first and first["layout"] else {}
+    micro = job.get("micro") or q.job.get("micro") or q.job["batch"]
+    start = {
+        "precision": q.job.get("precision", "bf16"),
+        "micro": min(axes["micro"][-1], 2.0 ** math.floor(math.log2(max(1.0, micro)))),
+    }
+    if job:
+        start.update({k: job[k] for k in ("mp", "pp", "stage", "recompute")}, data=job["dp"] * job["sharding"])
+    return start
 
 
 def _short(v: float) -> Optional[float]:

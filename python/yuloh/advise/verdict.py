@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional
 
 USES = ("course", "workstation", "server", "china", "edge", "cpu")
+CHINESE = ("Huawei", "Kunlunxin", "Cambricon", "Hygon", "Moore Threads", "Iluvatar", "Enflame", "Biren", "MetaX")
 SHOWN = 5
 # Of two machines the larger is the sensible one where it costs at most this much more and is that many times as fast.
 HARDLY_LARGER, MUCH_FASTER = 1.25, 2.0
@@ -19,10 +20,10 @@ NEXT_FASTER = 1.5
 
 def use_of(entry: dict) -> str:
     """Which of USES a device is bought for."""
-    if entry["kind"] in ("edge", "cpu"):
-        return entry["kind"] if "china" not in entry["use"].lower() else "china"
-    if entry["kind"] == "npu" or "(China)" in entry["use"]:
+    if entry.get("vendor") in CHINESE or "(China)" in entry["use"]:
         return "china"
+    if entry["kind"] in ("edge", "cpu"):
+        return entry["kind"]
     for word, use in (("course work", "course"), ("workstation", "workstation")):
         if word in entry["use"]:
             return use
@@ -35,6 +36,8 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
     options, by = _options(found)
     for o in options:
         o["use"] = use_of(entries[o["id"]])
+        # A card for inference and small training is not what a large model is trained on, though it could be.
+        o["small"] = found["job"]["training"] and found["class"] >= 2 and "small training" in entries[o["id"]]["use"]
     ranked = _sensible(options)
     picks: List[dict] = []
     if asked or by in ("cost", "cost_hour", "price"):
@@ -44,9 +47,8 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
                 picks.append(o)
                 taken.add(o["id"])
     else:
-        for o in ranked:
-            if all(o["use"] != p["use"] for p in picks):
-                picks.append(o)
+        for use in USES:
+            picks += _sensible([o for o in options if o["use"] == use])[:1]
         if len([p for p in picks if p["use"] not in ("cpu", "edge")]) > 0:
             picks = [p for p in picks if p["use"] != "cpu"]
         if found["class"] > 0 and found["job"]["training"]:  # boards are not what such a model is trained on
@@ -96,7 +98,7 @@ def _sensible(options: List[dict]) -> List[dict]:
     def poor(o: dict) -> bool:
         return any(counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"] for p in options)
 
-    return sorted(options, key=lambda o: (poor(o), counted(o), o["time"]))
+    return sorted(options, key=lambda o: (o["small"] or poor(o), counted(o), o["time"]))
 
 
 def _next(first: Optional[dict], options: List[dict]) -> Optional[dict]:

@@ -138,6 +138,13 @@ WORDS = {
     "training up to 1e9 parameters": ("training up to 1e9 parameters", "10 亿参数以内的训练"),
     "whatif": ("What if", "假如"),
     "pareto": ("Cost against time", "费用与时间"),
+    "pareto_means": (
+        "A dot is a device in one number: further left is faster, further down cheaper. The line joins those that none beats in both; "
+        "the ring is the recommendation, pale dots are too late.",
+        "每个点是一种设备与数量：越靠左越快，越靠下越省。折线连接无法同时被超过的方案；圆环为推荐，浅色点来不及。",
+    ),
+    "bars_means": (
+        "The mark is what the device has. What reaches beyond it does not fit.", "竖线为设备容量；超出则放不下。"),
     "bars": ("Memory by device", "各设备内存"),
     "yearly": ("Yearly cost", "年度费用"),
     "accumulate": ("accumulate gradients over {0} smaller batches", "梯度累积，分 {0} 小批"),

@@ -9,7 +9,7 @@
     micro: ["micro-batch of a device", "单设备微批"],
   };
   const heads = {
-    device: ["device", "设备"], needs: ["needs", "需要"], fits: ["fits", "能否放下"], rate: ["/s", "/秒"],
+    device: ["device", "设备"], needs: ["needs", "需要"], fits: ["fits", "能否放下"], rate: null,
     hours: ["hours", "小时"], energy: ["energy", "能耗"], price: ["price of a device hour", "设备每小时价格"], cost: ["cost", "费用"],
   };
   const axes = Object.keys(grid.axes);
@@ -75,11 +75,11 @@
   const knobs = document.getElementById("knobs");
   for (const a of axes) if (grid.axes[a].length > 1) knobs.append(knob(a));
   const label = document.createElement("label"), box = document.createElement("input");
-  label.innerHTML = two([`${grid.unit}s`, "样本数"]);
+  label.innerHTML = two(grid.units);
   Object.assign(box, { type: "number", min: 1, step: "any", value: samples, id: "knob-samples" });
   box.addEventListener("change", () => { samples = Number(box.value) > 0 ? Number(box.value) : samples; rows(); });
   label.append(box);
   knobs.append(label);
-  document.getElementById("whatif-head").innerHTML = "<tr>" + Object.keys(heads).map((h) => `<th${h === "device" || h === "fits" ? "" : ' class="num"'}>${h === "rate" ? `${grid.unit}s` : ""}${two(heads[h])}</th>`).join("") + "</tr>";
+  document.getElementById("whatif-head").innerHTML = "<tr>" + Object.keys(heads).map((h) => `<th${h === "device" || h === "fits" ? "" : ' class="num"'}>${two(h === "rate" ? grid.units.map((u) => `${u}/s`) : heads[h])}</th>`).join("") + "</tr>";
   rows();
 })();
