@@ -111,7 +111,7 @@ struct Changing {
           j.stage = stage, j.sharding *= k, j.batch *= k;
           return *s = cat(stage, "/", j.sharding), true;
         });
-    if (n.transformer())
+    if (n.splits_by(2))
       wider("tensor", [&](Job& j, double k, std::string* s) {
         return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node;
       });

@@ -28,7 +28,7 @@ ServingOption serve_on(const Network& n, Job j, const Device& d, const Fabric& f
   };
   const auto held = [&](double b) { return fits(memory_of(n, with_batch(b), d), d); };
   for (j.mp = 1; !held(1); j.mp *= 2)
-    if (!n.transformer() || j.mp * 2 > d.per_node || std::fmod(n.heads, j.mp * 2) != 0)
+    if (j.mp * 2 > d.per_node || !n.splits_by(j.mp * 2))
       return o.copies = 0, o.possible = false, o;
   o.group = j.mp;
   double most = max_batch;

@@ -11,7 +11,7 @@ namespace yuloh::advise {
 namespace {
 
 bool possible(const Network& n, const Job& j, double data) {
-  if (j.mp > 1 && (!n.transformer() || std::fmod(n.heads, j.mp) != 0)) return false;
+  if (j.mp > 1 && !n.splits_by(j.mp)) return false;
   if (j.pp > n.layers || (j.stage > 0 && data == 1) || (j.stage > 1 && j.pp > 1)) return false;
   return j.training || (j.pp == 1 && j.stage == 0 && j.recompute == "none");
 }

@@ -121,8 +121,10 @@ void check(const Job& j, const Network& n) {
                 j.batch / j.replicas(), " and ", j.micro, ". Hint: check --micro-batch.");
   if (j.pp > n.layers)
     value_error("advise: pp cannot exceed the layers, got ", j.pp, " and ", n.layers, ". Hint: check --pp.");
-  if (j.mp > 1 && !n.transformer())
-    value_error("advise: tensor parallel (mp) needs a transformer's shape, got mp ", j.mp, " for ", n.name,
+  if (j.mp > 1 && !n.transformer() && n.split_by > 1 && !n.splits_by(j.mp))
+    value_error("advise: the pairs of products of ", n.name, " divide by ", n.split_by, ", got mp ", j.mp, ". Hint: check --mp.");
+  if (j.mp > 1 && !n.transformer() && n.split_by <= 1)
+    value_error("advise: tensor parallel (mp) needs a transformer's shape or pairs of products, got mp ", j.mp, " for ", n.name,
                 ". Hint: --mp 1.");
   if (n.transformer() && std::fmod(n.heads, j.mp) != 0)
     value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp,

@@ -104,9 +104,9 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
     value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices,
                 ". Hint: check --devices.");
   Search s{n, base, d, f, free, {}};
-  const double most_mp = n.transformer() ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
+  const double most_mp = n.transformer() || n.split_by > 1 ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
   for (double mp : divisors(devices)) {
-    if (mp > most_mp || (n.transformer() && std::fmod(n.heads, mp) != 0)) continue;
+    if (mp > most_mp || !n.splits_by(mp)) continue;
     for (double cp : contexts(n, base, devices / mp))
       for (double pp : divisors(devices / mp / cp)) {
         if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;

@@ -87,7 +87,7 @@ Interval kept_by_pass(const Network& n, const Job& j) {
     if (j.recompute == "full")
       r = {r.low * Assumed::recomputed_totals().low, r.point * Assumed::recomputed_totals().point,
            r.high * Assumed::recomputed_totals().high};
-    return r * (1 / j.pp);
+    return r * (n.part(n.split_kept, j.mp) / j.pp);
   }
   const double layers = layers_of_device(n, j);
   const double again =
@@ -142,7 +142,7 @@ Held stage_params(const Network& n, const Job& j, bool first, bool last) {
   if (last)
     h.tables += n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
   h.adapters = adapter_params(n, j) * share * (0.5 + 0.5 / j.mp);  // one of each pair is split
-  h.tables /= j.mp, h.matrices /= j.mp, h.experts /= j.mp;
+  h.tables /= j.mp, h.experts /= j.mp, h.matrices *= n.transformer() ? 1 / j.mp : n.part(n.split_params, j.mp);
   return h;
 }
 Held fullest_stage(const Network& n, const Job& j) {

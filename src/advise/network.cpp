@@ -84,6 +84,9 @@ std::vector<std::string> complete(Network& n) {
     in_range("kept-elements", n.kept_elements, 0, 1e15);
     in_range("working-elements", n.working_elements, 0, 1e15);
     in_range("spread", n.spread, 0, 1), in_range("fixed-bytes", n.fixed_bytes, 0, 1e15);
+    in_range("split-params", n.split_params, 0, 1), in_range("split-flops", n.split_flops, 0, 1);
+    in_range("split-kept", n.split_kept, 0, 1), in_range("split-sent", n.split_sent, 0, 1e15);
+    in_range("split-by", n.split_by, 0, 1 << 24), whole("split-by", n.split_by);
     if (n.layers == 0) n.layers = 1;
     return remarks;
   }

@@ -4,6 +4,7 @@
 // named where they stand) or the totals of a model that was really planned (advise/facts.h) or published
 // (presets).
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,9 +42,16 @@ struct Network {
   double kept_elements = 0;     // kept for the backward pass
   double working_elements = 0;  // largest set alive at once in inference
   double spread = 0.2;          // relative doubt of the two; small where a Plan of the real model gave them
+  // What tensor parallel over mp devices divides: shares of parameters, arithmetic and kept elements in pairs of products, the
+  // elements that are summed over the devices after them, and what mp must divide (0: no pairs are known).
+  double split_params = 0, split_flops = 0, split_kept = 0, split_sent = 0, split_by = 0;
   double fixed_bytes = 0;       // held whatever the batch: running statistics, constants
 
   bool transformer() const { return kind != "totals"; }
+  bool splits_by(double mp) const {
+    return mp == 1 || (std::fmod(transformer() ? heads : split_by, mp) == 0 && (transformer() || split_by > 1));
+  }
+  double part(double split, double mp) const { return 1 - split + split / mp; }  // of one device
   double expert_share() const { return experts > 0 ? (layers - dense_layers) / layers : 0; }  // of the layers
 };
 

@@ -84,13 +84,14 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   if (j.training && j.recompute == "selective") flops += layers * score_flops(n);
   Pass p;
   const double weights = stored_bytes(n, j) * passes_over_weights;
-  p.arithmetic = std::max(flops * b / j.mp / j.cp / peak, weights / stream);
+  const double mine = n.transformer() ? 1 / j.mp / j.cp : n.part(n.split_flops, j.mp);
+  p.arithmetic = std::max(flops * b * mine / peak, weights / stream);
   Job plain = j;
   plain.recompute = "none", plain.flash = j.flash;
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
   // often.
   const double kept =
-      n.transformer() ? kept_layer(n, plain) * layers : n.kept_elements * activation_bytes(j) * b / j.pp;
+      n.transformer() ? kept_layer(n, plain) * layers : n.kept_elements * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
   // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in between.
   const double moves = j.training ? (n.transformer() ? 3 : 6) : !n.transformer() && j.precision == "int8" ? 0.5 : 1;
   p.elementwise = kept * moves / stream;
@@ -99,7 +100,10 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
   const double kernels = (n.transformer() ? 12 : 4) + (n.experts > 0 ? 24 : 0) + (j.lora > 0 ? 8 : 0);
   p.launch = layers * kernels * (j.training ? 3 : 1) * launch_seconds(d);
-  if (j.mp > 1) {
+  if (j.mp > 1 && !n.transformer())  // after every pair, and before it on the way back
+    p.tensor = 2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
+               all_reduce(activation_bytes(j) * n.split_sent / n.layers / 2 * b, j.mp, link_of(d, f, j.mp));
+  if (j.mp > 1 && n.transformer()) {
     const double reduces = (j.training ? 4 : 2) + (again > 0 ? 2 * again / layers : 0);
     p.tensor =
         layers * reduces * all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j.mp));

@@ -26,6 +26,8 @@ void fields_network(V& v, T& n) {
       v("tied", n.tied);
   v("rotary", n.rotary), v("forward_flops", n.forward_flops), v("kept_elements", n.kept_elements);
   v("working_elements", n.working_elements), v("spread", n.spread), v("fixed_bytes", n.fixed_bytes);
+  v("split_params", n.split_params), v("split_flops", n.split_flops), v("split_kept", n.split_kept),
+      v("split_sent", n.split_sent), v("split_by", n.split_by);
   v("head_dim", n.head_dim), v("kv_rank", n.kv_rank), v("q_rank", n.q_rank), v("rope_dim", n.rope_dim);
   v("experts", n.experts), v("active", n.active), v("shared", n.shared), v("expert_ffn", n.expert_ffn),
       v("dense_layers", n.dense_layers);

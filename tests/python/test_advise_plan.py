@@ -141,45 +141,114 @@ def test_preset_and_plan_agree():
     assert ours["t4"] == pytest.approx(theirs["t4"], rel=0.10)
 
 
-def test_formula_and_plan_of_a_transformer_agree():
-    """A GPT built from layers: parameters, arithmetic and activations of the shape's formulas against its Plan."""
+H, HEADS, LAYERS, SEQ, VOCAB = 256, 4, 4, 128, 1000
+
+
+class Block(paddle.nn.Layer):
+    def __init__(self, known=True):
+        super().__init__()
+        if known:
+            self.num_heads = HEADS
+        self.a, self.b = paddle.nn.LayerNorm(H), paddle.nn.LayerNorm(H)
+        self.qkv, self.out = paddle.nn.Linear(H, 3 * H), paddle.nn.Linear(H, H)
+        self.up, self.down = paddle.nn.Linear(H, 4 * H), paddle.nn.Linear(4 * H, H)
+
+    def forward(self, x):
+        q, k, w = self.qkv(self.a(x)).reshape([-1, SEQ, 3, HEADS, H // HEADS]).unbind(2)
+        y = paddle.nn.functional.scaled_dot_product_attention(q, k, w, is_causal=True)
+        x = x + self.out(y.reshape([-1, SEQ, H]))
+        return x + self.down(paddle.nn.functional.gelu(self.up(self.b(x))))
+
+
+class GPT(paddle.nn.Layer):
+    def __init__(self, known=True):
+        super().__init__()
+        self.words, self.places = paddle.nn.Embedding(VOCAB, H), paddle.nn.Embedding(SEQ, H)
+        self.blocks = paddle.nn.LayerList([Block(known) for _ in range(LAYERS)])
+        self.norm, self.head = paddle.nn.LayerNorm(H), paddle.nn.Linear(H, VOCAB, bias_attr=False)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(paddle.arange(SEQ))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+GPT_JOB = {"training": True, "precision": "fp32", "batch": 4}
+GPT_SHAPE = {"layers": LAYERS, "hidden": H, "heads": HEADS, "seq": SEQ, "vocab": VOCAB, "tied": False}
+
+
+def completed(network):
     from yuloh import _core
 
-    h, heads, n, s, v = 256, 4, 4, 128, 1000
+    return _core.advise_network({k: float(x) if type(x) is int else x for k, x in network.items()})
 
-    class Block(paddle.nn.Layer):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = paddle.nn.LayerNorm(h), paddle.nn.LayerNorm(h)
-            self.qkv, self.out = paddle.nn.Linear(h, 3 * h), paddle.nn.Linear(h, h)
-            self.up, self.down = paddle.nn.Linear(h, 4 * h), paddle.nn.Linear(4 * h, h)
 
-        def forward(self, x):
-            q, k, w = self.qkv(self.a(x)).reshape([-1, s, 3, heads, h // heads]).unbind(2)
-            y = paddle.nn.functional.scaled_dot_product_attention(q, k, w, is_causal=True)
-            x = x + self.out(y.reshape([-1, s, h]))
-            return x + self.down(paddle.nn.functional.gelu(self.up(self.b(x))))
-
-    class GPT(paddle.nn.Layer):
-        def __init__(self):
-            super().__init__()
-            self.words, self.places = paddle.nn.Embedding(v, h), paddle.nn.Embedding(s, h)
-            self.blocks = paddle.nn.LayerList([Block() for _ in range(n)])
-            self.norm, self.head = paddle.nn.LayerNorm(h), paddle.nn.Linear(h, v, bias_attr=False)
-
-        def forward(self, ids):
-            x = self.words(ids) + self.places(paddle.arange(s))
-            for block in self.blocks:
-                x = block(x)
-            return self.head(self.norm(x))
-
-    job = {"training": True, "precision": "fp32", "batch": 4}
-    network = network_of_model(GPT, [([4, s], "int64")], job, "gpt")[0]
-    shape = {"layers": n, "hidden": h, "heads": heads, "seq": s, "vocab": v, "tied": False}
-    made = _core.advise_network({k: float(x) if not isinstance(x, bool) else x for k, x in shape.items()})
-    assert network["layers"] == n
+def test_formula_and_plan_of_a_transformer_agree():
+    """A GPT built from layers: parameters, arithmetic and activations of the shape's formulas against its Plan."""
+    network = network_of_model(GPT, [([4, SEQ], "int64")], dict(GPT_JOB), "gpt")[0]
+    made = completed(GPT_SHAPE)
+    assert network["layers"] == LAYERS
     assert network["params"] == pytest.approx(made["network"]["params"], rel=0.01)
     assert network["forward_flops"] == pytest.approx(made["forward_flops"], rel=0.10)
+
+
+@pytest.mark.parametrize("mp", [2, 4])
+def test_a_planned_transformer_splits_as_the_formulas_say(mp):
+    """The same GPT over mp devices: what each holds and computes, of the whole, against the formulas of tensor parallel."""
+    from yuloh import _core
+    from yuloh.advise import catalogue
+
+    network, *_, facts = network_of_model(GPT, [([4, SEQ], "int64")], dict(GPT_JOB), "gpt")
+    assert network["split_by"] == HEADS and network["split_sent"] == 2 * LAYERS * SEQ * H
+    assert "16 Linears split in pairs" in facts["notes"][-1] and "2 x Embedding" in facts["notes"][-1]
+    device = catalogue.core_device(catalogue.find_device("a100-80"))
+
+    def share(shape, item):
+        held = []
+        for k in (1, mp):
+            job = {"precision": "fp32", "batch": 4.0, "mp": float(k)}
+            made = _core.advise_layout(completed(shape)["network"], job, device, {})
+            held.append({**{i[0]: i[2] for i in made["memory"]}, **dict(made["time"])}[item])
+        return held[1] / held[0]
+
+    assert share(network, "activations") == pytest.approx(share(GPT_SHAPE, "activations"), rel=0.10)
+    # The formulas split the tables and the head too, which are plain Layers here: 15 % of the parameters.
+    whole = 1 - network["split_params"]
+    assert whole == pytest.approx((2 * VOCAB + SEQ) * H / network["params"], rel=0.05)
+    assert share(network, "weights") == pytest.approx(whole + (1 - whole) / mp)
+    assert share(network, "arithmetic") == pytest.approx(share(GPT_SHAPE, "arithmetic"), rel=0.25)
+
+
+def test_what_does_not_split_is_said():
+    def note(model, shape, dtype="float32"):
+        network, *_, facts = network_of_model(model, [(shape, dtype)], dict(GPT_JOB), "x")
+        return network.get("split_by", 0), facts["notes"][-1]
+
+    by, said = note(paddle.vision.models.resnet18, [4, 3, 64, 64])
+    assert by == 0 and "no pairs of products" in said and "20 x Conv2D" in said
+    by, said = note(lambda: GPT(known=False), [4, SEQ], "int64")
+    assert by == 2 and "number of heads is not known" in said  # 256 / 128
+    layer = paddle.nn.TransformerEncoder(paddle.nn.TransformerEncoderLayer(64, 4, 256), 2)
+    by, said = note(layer, [4, 16, 64])
+    assert by == 4 and "12 Linears" in said and "whole" not in said
+    chain = paddle.nn.Sequential(paddle.nn.Linear(64, 96), paddle.nn.ReLU(), paddle.nn.Linear(96, 64), paddle.nn.Linear(64, 10))
+    by, said = note(chain, [4, 64])
+    assert by == 96 and "whole on every device: 1 x Linear" in said
+
+
+def test_planned_layers_get_tensor_parallel_layouts():
+    from yuloh import _core
+    from yuloh.advise import catalogue
+
+    network = network_of_model(GPT, [([4, SEQ], "int64")], dict(GPT_JOB), "gpt")[0]
+    device = {**catalogue.core_device(catalogue.find_device("a100-80")), "memory": 4e9}
+    changes = _core.advise_changes(completed(network)["network"], {"precision": "fp32", "batch": 512.0}, device, {}, False)
+    assert "tensor" in {c["what"] for c in changes}
+    found = _core.advise_search(completed(network)["network"], {"precision": "fp32", "batch": 512.0}, device, {}, 4.0, {}, 30)
+    assert any(x["job"]["mp"] > 1 for x in found)
+    with pytest.raises(ValueError, match="divide by 4, got mp 3"):
+        _core.advise_layout(completed(network)["network"], {"batch": 1.0, "mp": 3.0}, device, {})
 
 
 @pytest.mark.parametrize("batch", [None, 4])

@@ -9,6 +9,8 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from . import contained
 
+from .split import kept_layer, tensor_split
+
 PRECISION = {
     "fp32": "float32",
     "tf32": "float32",
@@ -102,10 +104,19 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
     batch = int(
         job.get("micro") or job.get("batch") or (specs and specs[0][0][0] > 0 and specs[0][0][0]) or 8
     )
+    made, model = kept_layer(model)
     open_specs = None if specs is None else [([-1, *shape[1:]], dtype) for shape, dtype in specs]
     first, second = (_facts(model, open_specs, job, b) for b in (batch, 2 * batch))
+    network, name, unit = _network(first, second, batch, job, title)
+    if made:
+        element = 2 if PRECISION[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
+        fields, said = tensor_split(made[0], first, batch, element)
+        network.update(fields)
+        first["notes"] = [*first["notes"], said]
     return (
-        *_network(first, second, batch, job, title),
+        network,
+        name,
+        unit,
         "planned without being run: the Plans of this model at two batches",
         first,
     )

@@ -146,9 +146,8 @@ def recommend(q: Question) -> List[dict]:
 
 
 def _serving_layout(q: Question, entry: dict, count: int) -> List[dict]:
-    if count > 1 and q.network["kind"] == "totals":
-        return []
-    if count > 1 and (q.network["heads"] % count or count > entry["per_node"]):
+    by = q.network["split_by"] if q.network["kind"] == "totals" else q.network["heads"]
+    if count > 1 and (by <= 1 or by % count or count > entry["per_node"]):
         return []
     job = {**q.job, "mp": float(count), "dp": 1.0, "pp": 1.0, "sharding": 1.0}
     made = _core.advise_layout(q.network, job, q.core_device(entry), q.fabric)
