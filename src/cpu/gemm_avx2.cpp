@@ -4,15 +4,10 @@
 #include <utility>
 
 #include "cpu/gemm_kernels.h"
+#include "cpu/intrinsics.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+YULOH_BEGIN_AVX2
 namespace yuloh::gemm_detail {
 namespace {
 struct V {
@@ -59,11 +54,7 @@ const Kernels& kernels_avx2() {
   return t;
 }
 }  // namespace yuloh::gemm_detail
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+YULOH_END_TARGET
 #else
 namespace yuloh::gemm_detail {
 const Kernels& kernels_avx2() { return kernels_portable(); }

@@ -4,21 +4,10 @@
 #include <utility>
 
 #include "cpu/gemm_kernels.h"
+#include "cpu/intrinsics.h"
 
 #if defined(__x86_64__)
-#if !defined( \
-    __clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
-                             apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
-#endif
+YULOH_BEGIN_AVX512
 namespace yuloh::gemm_detail {
 namespace {
 struct V {
@@ -66,11 +55,7 @@ const Kernels& kernels_avx512() {
   return t;
 }
 }  // namespace yuloh::gemm_detail
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+YULOH_END_TARGET
 #else
 namespace yuloh::gemm_detail {
 const Kernels& kernels_avx512() { return kernels_portable(); }

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/intrinsics.h"
 #include "cpu/pool_kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+YULOH_BEGIN_AVX2
 namespace yuloh {
 namespace {
 struct V {
@@ -43,11 +38,7 @@ const MaxPoolKernels* max_pool_avx2() {
   return &k;
 }
 }  // namespace yuloh
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+YULOH_END_TARGET
 #else
 namespace yuloh {
 const MaxPoolKernels* max_pool_avx2() { return nullptr; }

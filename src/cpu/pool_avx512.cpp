@@ -4,22 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/intrinsics.h"
 #include "cpu/pool_kernels.h"
 
 #if defined(__x86_64__)
-#if !defined( \
-    __clang__)  // g++ 12 warns inside its own header, which starts from undefined registers on purpose
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
-                             apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
-#endif
+YULOH_BEGIN_AVX512
 namespace yuloh {
 namespace {
 namespace wide {
@@ -82,11 +71,7 @@ const MaxPoolKernels* max_pool_avx512(int64_t channels) {
   return channels <= narrow::V::n ? &few : &many;
 }
 }  // namespace yuloh
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+YULOH_END_TARGET
 #else
 namespace yuloh {
 const MaxPoolKernels* max_pool_avx512(int64_t) { return nullptr; }

@@ -9,15 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "cpu/multi_isa.h"
-#if defined(__x86_64__)
-#pragma GCC diagnostic push
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 is wrong about its own header
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#endif
+#include "cpu/intrinsics.h"
 
 namespace yuloh::data {
 namespace {
