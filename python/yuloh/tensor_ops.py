@@ -426,133 +426,15 @@ from .tensor_lists import *  # noqa: E402,F401,F403
 
 __all__ += _create.__all__ + _lists.__all__ + _algebra.__all__
 
-_NOT_METHODS = {
-    "full",
-    "zeros",
-    "ones",
-    "empty",
-    "empty_like",
-    "arange",
-    "range",
-    "linspace",
-    "logspace",
-    "eye",
-    "rand",
-    "randn",
-    "standard_normal",
-    "uniform",
-    "normal",
-    "gaussian",
-    "randint",
-    "randint_like",
-    "rand_like",
-    "randn_like",
-    "randperm",
-    "assign",
-    "shape",
-    "poisson",
-    "broadcast_shape",
-    "einsum",
-    "meshgrid",
-    "hstack",
-    "vstack",
-    "dstack",
-    "column_stack",
-    "row_stack",
-    "tril_indices",
-    "triu_indices",
-    "crop",
-    "cartesian_prod",
-    "add_n",
-    "is_floating_point",
-    "tolist",
-    "numel",
-    "shard_index",
-}
-
-
-def _where_method(self, x=None, y=None, name=None):
-    """Method form: ``x.where(condition...)`` is not Paddle's; the tensor is the condition."""
-    return where(self, x, y)
-
-
-def _attach():
-    for name in __all__:
-        if name not in _NOT_METHODS:
-            setattr(Tensor, name, globals()[name])
-    Tensor.numel = numel
-    for name, function in (
-        ("clip_", clip),
-        ("put_along_axis_", put_along_axis),
-        ("index_fill_", index_fill),
-        ("masked_scatter_", masked_scatter),
-        ("where_", None),
-    ):
-        if function is not None:
-            setattr(Tensor, name, _in_place(name, function))
-    for name in ("zero_", "fill_", "uniform_", "normal_", "exponential_", "bernoulli_", "fill_diagonal_"):
-        setattr(Tensor, name, globals()["_" + name])
-
-
-def _in_place(name, function):
-    def method(self, *args, **kwargs):
-        self._assign_graph(function(self, *args, **kwargs))
-        return self
-
-    method.__name__ = name
-    method.__doc__ = f"In-place form of ``{name[:-1]}``."
-    return method
-
-
-def _zero_(self):
-    """Sets every element to 0."""
-    self._assign_graph(ops.zeros_like(self))
-    return self
-
-
-def _fill_(self, value):
-    """Sets every element to ``value``."""
-    self._assign_graph(full(self.shape, value, self.dtype))
-    return self
-
-
-def _uniform_(self, min=-1.0, max=1.0, seed=0, name=None):
-    """Fills with uniform values in [min, max)."""
-    self._assign_graph(uniform(self.shape, self.dtype, min, max))
-    return self
-
-
-def _normal_(self, mean=0.0, std=1.0, name=None):
-    """Fills with normal values."""
-    self._assign_graph(gaussian(self.shape, mean, std, dtype=self.dtype))
-    return self
-
-
-def _exponential_(self, lam=1.0, name=None):
-    """Fills with exponentially distributed values of rate ``lam``."""
-    self._assign_graph(ops.scale(ops.log1p(ops.neg(uniform(self.shape, self.dtype, 0.0, 1.0))), -1.0 / lam))
-    return self
-
-
-def _bernoulli_(self, p=0.5, name=None):
-    """Fills with 1 (probability ``p``) and 0."""
-    self._assign_graph(ops.bernoulli(full(self.shape, p, "float32")).astype(self.dtype))
-    return self
-
-
-def _fill_diagonal_(self, value, offset=0, wrap=False, name=None):
-    """Sets the main diagonal (shifted by ``offset``) of a matrix to ``value``."""
-    diagonal = ops.diagonal(self, offset, 0, 1)
-    diagonal._assign_graph(full(diagonal.shape, value, self.dtype))
-    return self
-
-
-_attach()
-
 from . import tensor_more as _more  # noqa: E402
 from .tensor_more import *  # noqa: E402,F401,F403
 
 __all__ += _more.__all__
+
+from . import tensor_methods as _methods  # noqa: E402
+from .tensor_methods import *  # noqa: E402,F401,F403
+
+__all__ += _methods.__all__
 
 from . import linalg as _linalg  # noqa: E402  (attaches its Tensor methods)
 
