@@ -126,12 +126,13 @@ class _FeedForwardLayer(Layer):
         self._attn_dropout = dropout if attn_dropout is None else attn_dropout
         self.activation = getattr(F, activation) if isinstance(activation, str) else activation
 
-    def _feed_forward(self, x, norm, dropout):
-        residual = x
-        if self.normalize_before:
-            x = norm(x)
-        x = residual + dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-        return x if self.normalize_before else norm(x)
+    def _sublayer(self, x, norm, dropout, function):
+        """x plus what ``function`` makes of it, normalised before or after."""
+        y = x + dropout(function(norm(x) if self.normalize_before else x))
+        return y if self.normalize_before else norm(y)
+
+    def _feed_forward(self, x):
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
 class TransformerEncoderLayer(_FeedForwardLayer):
@@ -157,17 +158,15 @@ class TransformerEncoderLayer(_FeedForwardLayer):
         self.dropout2 = Dropout(dropout, mode="upscale_in_train")
 
     def forward(self, src, src_mask=None, cache=None):
-        residual = src
-        if self.normalize_before:
-            src = self.norm1(src)
-        if cache is None:
-            src = self.self_attn(src, src, src, src_mask)
-        else:
-            src, cache = self.self_attn(src, src, src, src_mask, cache)
-        src = residual + self.dropout1(src)
-        if not self.normalize_before:
-            src = self.norm1(src)
-        src = self._feed_forward(src, self.norm2, self.dropout2)
+        def attend(x):
+            nonlocal cache
+            if cache is None:
+                return self.self_attn(x, x, x, src_mask)
+            x, cache = self.self_attn(x, x, x, src_mask, cache)
+            return x
+
+        src = self._sublayer(src, self.norm1, self.dropout1, attend)
+        src = self._sublayer(src, self.norm2, self.dropout2, self._feed_forward)
         return src if cache is None else (src, cache)
 
     def gen_cache(self, src):
@@ -200,28 +199,19 @@ class TransformerDecoderLayer(_FeedForwardLayer):
         self.dropout3 = Dropout(dropout, mode="upscale_in_train")
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, cache=None):
-        residual = tgt
-        if self.normalize_before:
-            tgt = self.norm1(tgt)
-        if cache is None:
-            tgt = self.self_attn(tgt, tgt, tgt, tgt_mask)
-        else:
-            tgt, growing = self.self_attn(tgt, tgt, tgt, tgt_mask, cache[0])
-        tgt = residual + self.dropout1(tgt)
-        if not self.normalize_before:
-            tgt = self.norm1(tgt)
-        residual = tgt
-        if self.normalize_before:
-            tgt = self.norm2(tgt)
-        if cache is None:
-            tgt = self.cross_attn(tgt, memory, memory, memory_mask)
-        else:
-            tgt, fixed = self.cross_attn(tgt, memory, memory, memory_mask, cache[1])
-        tgt = residual + self.dropout2(tgt)
-        if not self.normalize_before:
-            tgt = self.norm2(tgt)
-        tgt = self._feed_forward(tgt, self.norm3, self.dropout3)
-        return tgt if cache is None else (tgt, (growing, fixed))
+        grown = []
+
+        def attend(attention, x, source, mask):
+            if cache is None:
+                return attention(x, source, source, mask)
+            x, held = attention(x, source, source, mask, cache[len(grown)])
+            grown.append(held)
+            return x
+
+        tgt = self._sublayer(tgt, self.norm1, self.dropout1, lambda x: attend(self.self_attn, x, x, tgt_mask))
+        tgt = self._sublayer(tgt, self.norm2, self.dropout2, lambda x: attend(self.cross_attn, x, memory, memory_mask))
+        tgt = self._sublayer(tgt, self.norm3, self.dropout3, self._feed_forward)
+        return tgt if cache is None else (tgt, tuple(grown))
 
     def gen_cache(self, memory):
         """(growing cache of self attention, fixed cache of the memory's projections)."""
