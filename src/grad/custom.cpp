@@ -7,6 +7,7 @@ namespace yuloh {
 namespace {
 const Register rows{
     {.schema = "custom_grad(Tensor[] values, int n) -> Tensor[]",
+     .inner = true,
      .doc = "Forwards its first n inputs; gradients go to the others by a user function.",
      .infer = [](const Call& c) -> Types {
        Types t;
@@ -19,6 +20,7 @@ const Register rows{
      .vjp = [](const Call&, const Values&) -> Values { return {}; },
      .forwards = true},
     {.schema = "rewritten(Tensor x, Tensor old) -> Tensor",
+     .inner = true,
      .doc = "x, where a write that is not recorded for gradients (no_grad, detach) replaced old: gradients pass to old.",
      .infer = [](const Call& c) -> Types { return {c.type(0)}; },
      .expand = [](const Call& c) -> Values { return {c["x"]}; },

@@ -31,6 +31,7 @@ const Register plain{
      .needs = "out",
      .inplace_variant = true},
     {.schema = "relu_grad(Tensor y, Tensor g) -> Tensor",
+     .inner = true,
      .doc = "g where y > 0, else 0.",
      .infer = same,
      .scalar = [](S y, S g) { return zero_or(y > S(0), g); }},
@@ -45,6 +46,7 @@ const Register plain{
      .needs = "out",
      .inplace_variant = true},
     {.schema = "relu6_grad(Tensor y, Tensor g) -> Tensor",
+     .inner = true,
      .doc = "g where 0 < y < 6, else 0.",
      .infer = same,
      .scalar =
@@ -63,6 +65,7 @@ const Register plain{
      .needs = "out",
      .inplace_variant = true},
     {.schema = "sigmoid_grad(Tensor y, Tensor g) -> Tensor",
+     .inner = true,
      .doc = "g * y * (1 - y).",
      .infer = same,
      .scalar = [](S y, S g) { return g * y * (S(1) - y); }},
@@ -95,6 +98,7 @@ const Register plain{
      },
      .needs = "x"},
     {.schema = "gelu_grad(Tensor x, Tensor g, bool approximate=False) -> Tensor",
+     .inner = true,
      .doc = "g times the slope of gelu at x, in few passes.",
      .infer = same,
      .scalar =

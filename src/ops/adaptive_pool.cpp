@@ -281,6 +281,7 @@ const Register rows{
        return {call("adaptive_avg_pool_grad", {g[0]}, {{"input_size", spatial_of(c.type(0).shape)}})};
      }},
     {.schema = "adaptive_avg_pool_grad(Tensor grad, int[] input_size) -> Tensor",
+     .inner = true,
      .doc = "Gradient of adaptive_avg_pool_any.",
      .infer = infer_avg_grad,
      .host = host_avg_grad,

@@ -168,6 +168,7 @@ const Register along{
      .checks = true},
     {.schema =
          "take_along_axis_grad(Tensor g, Tensor indices, int[] shape, int axis, bool broadcast) -> Tensor",
+     .inner = true,
      .doc = "Zeros of `shape` with g added where take_along_axis read.",
      .infer = [](const Call& c) -> Types {
        return {{c.type(0).dtype, shape_arg(c)}};

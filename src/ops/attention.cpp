@@ -80,6 +80,7 @@ const Register rows{
      .kind = "attention"},
     {.schema = "scaled_dot_product_attention_grad(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor g, "
                "Tensor? gl=None, float scale=1.0, bool causal=False) -> Tensor, Tensor, Tensor",
+     .inner = true,
      .doc = "Gradients of scaled_dot_product_attention for q, k and v; the weights are computed again from lse.",
      .infer = [](const Call& c) -> Types { return {c.type(0), c.type(1), c.type(2)}; },
      .expand = attention_grad,

@@ -316,6 +316,7 @@ const Register rows{
     {.schema = "conv_grad_input(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",
+     .inner = true,
      .doc = "Gradient of conv with respect to x, whose spatial extents are input_size.",
      .infer = infer_grad_input,
      .host = host_grad_input,
@@ -328,6 +329,7 @@ const Register rows{
     {.schema = "conv_grad_weight(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",
+     .inner = true,
      .doc = "Gradient of conv with respect to weight, whose spatial extents are kernel_size.",
      .infer = infer_grad_weight,
      .host = host_grad_weight,

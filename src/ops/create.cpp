@@ -169,6 +169,7 @@ const Register copies{
                                             : un("assign", broadcast_to(v, c.type(0).shape))};
      }},
     {.schema = "loop(Tensor[] xs, int n_carried, int trips) -> Tensor[]",
+     .inner = true,
      .doc = "Runs the body graph `trips` times; the first n_carried inputs go round, the others stay.",
      .infer = infer_loop},
 };

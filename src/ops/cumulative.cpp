@@ -151,6 +151,7 @@ const Register scans{
      },
      .needs = "x"},
     {.schema = "cumprod_grad(Tensor x, Tensor g, int axis) -> Tensor",
+     .inner = true,
      .doc = "Gradient of cumprod; zeros in x need no care.",
      .infer = [](const Call& c) { return require_same_type(c, 0, 1), infer_scan(c); },
      .host = host_cumprod_grad},

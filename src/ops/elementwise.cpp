@@ -84,6 +84,7 @@ const Register arithmetic{
      .infer = same,
      .scalar = [](const Call& c, S x, S a, S b) { return x + S(c.real("value")) * a * b; }},
     {.schema = "multiply_sum(Tensor a, Tensor b, Tensor d, Tensor e) -> Tensor",
+     .inner = true,
      .doc = "a * b + d * e.",
      .infer = same,
      .scalar = [](S a, S b, S d, S e) { return a * b + d * e; }},

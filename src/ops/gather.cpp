@@ -266,6 +266,7 @@ const Register gathers{
      .needs = "index",
      .checks = true},
     {.schema = "index_axis_grad(Tensor g, Tensor index, int[] shape, int axis, int skip=-1) -> Tensor",
+     .inner = true,
      .doc = "Zeros of `shape` with the slices of g added where index says; index `skip` is left out.",
      .infer = [](const Call& c) -> Types {
        const Shape s = shape_arg(c), &i = c.type(1).shape;

@@ -207,6 +207,7 @@ const Register resampling{
      }},
     {.schema =
          "resample_grad(Tensor g, int[] shape, int axis, int taps, int[] index, float[] weight) -> Tensor",
+     .inner = true,
      .doc = "The adjoint of resample: g spread over the taps.",
      .infer = [](const Call& c) -> Types {
        const Shape s = shape_arg(c), &g = c.type(0).shape;

@@ -18,6 +18,7 @@ const Register elementwise{
      .scalar = [](S k, S l, S v) { return select(k == l, v, S(0)); }},
     {.schema =
          "softmax_nll_grad(Tensor cls, Tensor label, Tensor soft, Tensor g, int ignore_index) -> Tensor",
+     .inner = true,
      .doc = "(soft - (cls == label)) * g, 0 for ignored rows.",
      .infer = [](const Call& c) -> Types {
        return {{c.type(2).dtype, broadcast_inputs(c)}};
@@ -67,6 +68,7 @@ const Register elementwise{
      },
      .needs = "input label"},
     {.schema = "bce_grad(Tensor input, Tensor label, Tensor g) -> Tensor",
+     .inner = true,
      .doc = "g (input - label) / max(input (1 - input), 1e-12).",
      .infer = same_float,
      .scalar = [](S x, S y, S g) { return g * (x - y) / max(x * (S(1) - x), S(1e-12)); }},
@@ -245,6 +247,7 @@ const Register cores{
      .takes_narrow = true},
     {.schema = "softmax_nll_dx(Tensor x, Tensor label, Tensor lse, Tensor g, int ignore_index, int axis, dtype? "
                "dtype=None, dtype? out=None) -> Tensor",
+     .inner = true,
      .doc = "Gradient of softmax_nll's first result for x: (exp(x - lse) - (class == label)) * g, 0 for ignored rows.",
      .infer = [](const Call& c) -> Types {
        return {{c.has("out") ? c.dtype("out") : computed(c), c.type(0).shape}};

@@ -205,6 +205,7 @@ int64_t column_axis(const Call& c) {  // the last axis of the result: axis 1 of 
 
 const Register rows{
     {.schema = "matmul_bias(Tensor x, Tensor y, Tensor bias, bool transpose_x=False, bool transpose_y=False) -> Tensor",
+     .inner = true,
      .doc = "matmul(x, y) + bias for one floating point number a column; what plans make of the two (passes/rules.cpp).",
      .infer = infer_bias,
      .host = host_bias,

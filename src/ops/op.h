@@ -75,6 +75,7 @@ using HostFn = void (*)(const HostCall&);
 struct OpDef {
   const char* schema;
   const char* python = "";  // public names, space separated; "paddle.Tensor.x" makes a method
+  bool inner = false;       // stands in no graph that users record: gradients, bodies and plans make it
   const char* doc = "";
   InferFn infer = nullptr;
   // Exactly one lowering:

@@ -108,6 +108,7 @@ const Register padding{
                 {{"shape", to_ints(c.type(0).shape)}, {"pairs", c.ints("pairs")}, {"mode", c.str("mode")}})};
      }},
     {.schema = "pad_grad(Tensor g, int[] shape, int[] pairs, str mode) -> Tensor",
+     .inner = true,
      .doc = "Each element of g added where pad took it from.",
      .infer = [](const Call& c) -> Types {
        require_float(c, 0);

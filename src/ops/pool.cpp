@@ -277,6 +277,7 @@ const Register rows{
     {.schema = "max_pool_grad(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool "
                "ceil_mode=False) "
                "-> Tensor",
+     .inner = true,
      .doc = "Gradient of max_pool: each window's gradient goes to its first maximum.",
      .infer = infer_max_grad,
      .host = host_max_grad,
@@ -289,6 +290,7 @@ const Register rows{
     {.schema = "max_pool_take(Tensor x, Tensor v, int[] kernel_size, int[] stride, int[] padding, bool "
                "ceil_mode=False) -> "
                "Tensor",
+     .inner = true,
      .doc = "v at the position of each window's first maximum of x.",
      .infer = infer_max_take,
      .host = host_max_take,
@@ -319,6 +321,7 @@ const Register rows{
     {.schema =
          "avg_pool_grad(Tensor grad, int[] input_size, int[] kernel_size, int[] stride, int[] padding, bool "
          "ceil_mode=False, bool exclusive=True, int? divisor=None) -> Tensor",
+     .inner = true,
      .doc = "Gradient of avg_pool for an input whose spatial extents are input_size.",
      .infer = infer_avg_grad,
      .host = host_avg_grad,

@@ -142,6 +142,7 @@ const Register quantiles{
      },
      .needs = "x"},
     {.schema = "quantile_grad(Tensor x, Tensor g, float[] q, str interpolation, bool ignore_nan) -> Tensor",
+     .inner = true,
      .doc = "Gradient of quantiles: shared by the two neighbours.",
      .infer = [](const Call& c) -> Types {
        check_positions(c);

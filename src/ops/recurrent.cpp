@@ -122,6 +122,7 @@ const Register rows{
      .kind = "recurrent"},
     {.schema = "lstm_walk_grad(Tensor weight, Tensor c, Tensor cells, Tensor act, Tensor? gh=None, Tensor? gc=None, "
                "Tensor? ga=None, bool reverse=False) -> Tensor, Tensor, Tensor",
+     .inner = true,
      .doc = "Gradients of lstm_walk for gates before their functions, h and c.",
      .infer = [](const Call& c) -> Types { return {c.type(3), c.type(1), c.type(1)}; },
      .expand = walk_back,

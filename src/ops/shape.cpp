@@ -129,6 +129,7 @@ const Register reshapes{
                 int64_t* offset) { return *out = s, *offset = 0, true; },
      .write = [](const Call&, const Value&, const Value& v) { return v; }},
     {.schema = "again(Tensor x) -> Tensor",
+     .inner = true,
      .doc = "x itself, in a computation that is to be done a second time: what is made of it is not merged with the first.",
      .infer = like_first,
      .view = [](const Call&, const Ints& s, Ints* out,
@@ -303,6 +304,7 @@ const Register slices{
      .write = slice_write},
     {.schema =
          "slice_grad(Tensor g, int[] shape, int[] axes, int[] starts, int[] ends, int[] strides) -> Tensor",
+     .inner = true,
      .doc = "Zeros of `shape` with g placed where the slice was taken.",
      .infer = [](const Call& c) { return typed(c, shape_arg(c)); },
      .expand = [](const Call& c) -> Values {

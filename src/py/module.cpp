@@ -127,6 +127,7 @@ void bind_ops(nb::module_& m) {
       d["name"] = op->name, d["schema"] = op->schema, d["python"] = op->python, d["doc"] = op->doc, d["needs"] = op->needs;
       d["lowering"] = op->scalar ? "scalar" : op->reduce != ReduceKind::kNone ? "reduce" : op->view ? "view" : op->expand ? "expand" : "host";
       d["differentiable"] = !op->no_grad && (op->vjp || op->scalar || op->expand);
+      d["inner"] = op->inner || std::string_view(op->kind) == "optimizer";
       d["vjp"] = op->vjp != nullptr, d["random"] = op->random, d["view"] = op->view != nullptr, d["inplace_variant"] = op->inplace_variant;
       nb::list args;
       for (const ArgSpec& a : op->args) args.append(nb::make_tuple(a.name, a.is_input(), a.has_default ? a.default_text : ""));
