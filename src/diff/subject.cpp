@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diff/subject.h"
 
-#include <unordered_set>
-
 #include "diff/subject_kinds.h"
 #include "formats/package.h"
 #include "ops/fn.h"
@@ -35,19 +33,12 @@ Value widened(const Value& v, const Perturbation& p, uint64_t stream) {
 }
 
 bool has_product(const Value& v, uint64_t first) {
-  std::vector<const Node*> stack{v.node.get()};
-  std::unordered_set<const Node*> seen;
-  while (!stack.empty()) {
-    const Node* n = stack.back();
-    stack.pop_back();
-    if (n->kind != Node::Kind::kOp || n->id < first || !seen.insert(n).second) continue;
+  for (const Node* n : reached({v}, [first](const Value& x) { return x.node->kind == Node::Kind::kOp && x.node->id >= first; })) {
     if (n->op->contraction) return true;
-    if (n->op->expand) {
-      const uint64_t since = next_node_id();
-      for (const Value& out : n->op->expand(Call(*n)))
-        if (out && has_product(out, since)) return true;
-    }
-    for (const Value& x : n->inputs) stack.push_back(x.node.get());
+    if (!n->op->expand) continue;
+    const uint64_t since = next_node_id();
+    for (const Value& out : n->op->expand(Call(*n)))
+      if (out && has_product(out, since)) return true;
   }
   return false;
 }

@@ -5,6 +5,7 @@
 // again on real tensors.
 #include "formats/import.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "formats/onnx_check.h"
@@ -250,21 +251,11 @@ class Recorder : public InFlight {
   }
   // Whether what a mapping made, nodes from `first` on, holds random numbers: those are new in every run.
   bool draws(const ModelNode& n, uint64_t first) {
-    std::vector<const Node*> stack;
-    std::unordered_set<const Node*> seen;
-    const auto visit = [&](const Value& v) {
-      if (v && v.node->kind == Node::Kind::kOp && v.node->id >= first && seen.insert(v.node.get()).second)
-        stack.push_back(v.node.get());
-    };
+    std::vector<Value> made;
     for (const std::string& name : n.outputs)
-      if (const auto it = scope_->values.find(name); it != scope_->values.end()) visit(it->second.value);
-    while (!stack.empty()) {
-      const Node* m = stack.back();
-      stack.pop_back();
-      if (m->op->random) return true;
-      for (const Value& v : m->inputs) visit(v);
-    }
-    return false;
+      if (const auto it = scope_->values.find(name); it != scope_->values.end()) made.push_back(it->second.value);
+    const auto inner = reached(made, [first](const Value& v) { return v && v.node->kind == Node::Kind::kOp && v.node->id >= first; });
+    return std::any_of(inner.begin(), inner.end(), [](const Node* m) { return m->op->random; });
   }
   void fold(const ModelNode& n) {
     std::vector<Item> out;
@@ -353,7 +344,7 @@ class Recorder : public InFlight {
       for (const auto& o : n->outputs)
         if (numel(o.type.shape) > 4096) return false;
       for (const Value& x : n->inputs)
-        if (x.node->kind == Node::Kind::kOp && !x.node->materialised(x.index)) stack.push_back(x.node.get());
+        if (pending(x)) stack.push_back(x.node.get());
     }
     return true;
   }

@@ -31,23 +31,11 @@ class Segment {
  public:
   // Inside: recorded since `first`, not yet computed. Parameters and all that was there before are what goes in.
   Segment(const Values& outputs, uint64_t first) {
-    std::vector<Node*> stack, inside;
-    std::unordered_map<const Node*, bool> seen;
     const auto is_inside = [&](const Value& v) {
       const Node& n = *v.node;
-      return n.kind == Node::Kind::kOp && n.id >= first && !n.materialised(v.index) && !(n.extra && n.extra->leaf);
+      return pending(v) && n.id >= first && !(n.extra && n.extra->leaf);
     };
-    const auto visit = [&](const Value& v) {
-      if (is_inside(v) && seen.emplace(v.node.get(), true).second) stack.push_back(v.node.get());
-    };
-    for (const Value& v : outputs) visit(v);
-    while (!stack.empty()) {
-      Node* n = stack.back();
-      stack.pop_back();
-      inside.push_back(n);
-      for (const Value& v : n->inputs) visit(v);
-    }
-    std::sort(inside.begin(), inside.end(), [](Node* x, Node* y) { return x->id < y->id; });
+    const std::vector<Node*> inside = reached({outputs.begin(), outputs.end()}, is_inside);
     auto graph = std::make_shared<Graph>();
     std::unordered_map<const Node*, Ref<Node>> copy;
     const auto now = [&](const Value& v) -> Value {
@@ -98,8 +86,7 @@ Values instantiate(const Graph& g, const std::vector<Value>& entries, bool again
 Values recompute(const Values& outputs, uint64_t first) {
   Values inner;  // what was made since
   for (const Value& v : outputs)
-    if (v.requires_grad() && v.node->id >= first && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index))
-      inner.push_back(v);
+    if (v.requires_grad() && v.node->id >= first && pending(v)) inner.push_back(v);
   if (inner.empty()) return outputs;
   Segment s(inner, first);
   Values all = instantiate(*s.graph, s.entries, false);

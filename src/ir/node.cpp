@@ -94,12 +94,11 @@ class Seen {  // a set of addresses by open addressing: graphs are walked at eve
 };
 }  // namespace
 
-std::vector<Node*> topological(const std::vector<Value>& roots) {
+std::vector<Node*> reached(const std::vector<Value>& roots, const std::function<bool(const Value&)>& inside) {
   std::vector<Node*> order, stack;
   Seen seen;
   auto visit = [&](const Value& v) {
-    if (!v || v.node->materialised(v.index)) return;
-    if (seen.insert(v.node.get())) stack.push_back(v.node.get());
+    if (inside(v) && seen.insert(v.node.get())) stack.push_back(v.node.get());
   };
   for (const Value& r : roots) visit(r);
   while (!stack.empty()) {
@@ -110,6 +109,9 @@ std::vector<Node*> topological(const std::vector<Value>& roots) {
   }
   std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->id < b->id; });
   return order;
+}
+std::vector<Node*> topological(const std::vector<Value>& roots) {
+  return reached(roots, [](const Value& v) { return v && !v.node->materialised(v.index); });
 }
 
 }  // namespace yuloh

@@ -91,6 +91,7 @@ class Node : public RefCounted {
 
 inline const TensorType& Value::type() const { return node->outputs[index].type; }
 inline bool Value::requires_grad() const { return node && node->requires_grad; }
+inline bool pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
 
 // Leaves.
 Value make_data(const TensorType& t, Ref<Buffer> b);
@@ -147,7 +148,9 @@ struct Graph {
   std::vector<Value> inputs;   // kInput nodes, in order
   std::vector<Value> outputs;  // may repeat
 };
-std::vector<Node*> topological(const std::vector<Value>& roots);  // inputs first, by id; stops at materialised values
+// What the roots reach through values that `inside` accepts; inputs first (by id).
+std::vector<Node*> reached(const std::vector<Value>& roots, const std::function<bool(const Value&)>& inside);
+std::vector<Node*> topological(const std::vector<Value>& roots);  // stops at materialised values
 std::string to_string(const Graph& g);                            // one line per node
 std::string_view op_name(const Node& n);
 

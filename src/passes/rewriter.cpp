@@ -104,21 +104,9 @@ class Rewriter {
   }
   // Nodes of a replacement, inputs first: those with an id from `first` on.
   std::vector<Node*> made_since(const Values& roots, uint64_t first) const {
-    std::vector<Node*> order, stack;
-    auto visit = [&](const Value& v) {
-      if (!v || v.node->kind != Node::Kind::kOp || v.node->id < first || done_.count(v.node.get())) return;
-      if (std::find(order.begin(), order.end(), v.node.get()) != order.end()) return;
-      stack.push_back(v.node.get());
-      order.push_back(v.node.get());
-    };
-    for (const Value& v : roots) visit(v);
-    while (!stack.empty()) {
-      Node* n = stack.back();
-      stack.pop_back();
-      for (const Value& v : n->inputs) visit(v);
-    }
-    std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->id < b->id; });
-    return order;
+    return reached({roots.begin(), roots.end()}, [&](const Value& v) {
+      return v && v.node->kind == Node::Kind::kOp && v.node->id >= first && !done_.count(v.node.get());
+    });
   }
 
   Ref<Node> unique(Ref<Node> n) {

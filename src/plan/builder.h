@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanBuilder: the working state of one compilation (compile.cpp decides kernels, memory.cpp decides bytes). Private
+// PlanBuilder: the working state of one compilation (compile.cpp decides layouts and kernels, schedule.cpp the order, memory.cpp bytes). Private
 // to plan/. Values are numbered; a view's value points at its root with an offset, so views cost nothing at run time.
 #pragma once
 #include <memory>
@@ -51,10 +51,12 @@ class PlanBuilder {
   void layout_tile(Node& n);
   void layout_library(Node& n);
   LayoutWish wish(const Node& n) const;
+  // schedule.cpp
   void make_units();
   bool writes_donatable(const Unit& u) const;
   void find_donatable(Unit* u) const;
   void schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits);
+  // compile.cpp
   FuseContext fuse_context() const;
   int copied(int v, const Ints& strides);
   void emit_copy(int from, int to, int origin);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
 #include "ops/op.h"
 #include "run/recording.h"
@@ -21,20 +20,7 @@ struct ValueHash {
 };
 
 std::vector<Node*> collect(const std::vector<Value>& roots, bool (*inside)(const Node&)) {
-  std::vector<Node*> order, stack;
-  std::unordered_set<const Node*> seen;
-  auto visit = [&](const Value& v) {
-    if (is_op(*v.node) && inside(*v.node) && seen.insert(v.node.get()).second) stack.push_back(v.node.get());
-  };
-  for (const Value& v : roots) visit(v);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    order.push_back(n);
-    for (const Value& v : n->inputs) visit(v);
-  }
-  std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->id < b->id; });
-  return order;
+  return reached(roots, [inside](const Value& v) { return is_op(*v.node) && inside(*v.node); });
 }
 }  // namespace
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flush: from live handles to a run Plan. Collects the pending nodes that live cells (and the tape) need, hashes their
-// structure, finds or compiles the Plan, runs it on the leaves' buffers and hands the results back to the nodes.
+// Flush: from live handles to a run Plan. Collects the pending nodes that live cells (and the tape) need, finds the Plan of
+// their structure (structure.h) or compiles it, runs it on the leaves' buffers and hands the results back to the nodes.
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <unordered_map>
 
 #include "plan/profile.h"
 #include "run/dry_run.h"
 #include "run/executor.h"
-#include "run/plan_cache.h"
+#include "run/structure.h"
 #include "run/tensor.h"
 
 namespace yuloh {
@@ -19,8 +17,6 @@ std::mutex& pending_list_mutex();
 namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-
-uint32_t g_mark = 0;
 
 PlanCache& cache() {
   if (DryRun* dry = DryRun::current()) return dry->cache;
@@ -101,8 +97,8 @@ class Flush {
     while (!roots_.empty() && !walk()) drop_failed(want);
     if (roots_.empty()) return;
     keep_for_tape();
-    number();
-    const PlanKey key = hash();
+    const Structure structure(order_, outputs_, std::move(committed_), flags().donate && !alone_);
+    const PlanKey key = structure.key();
     std::shared_ptr<const Plan> plan = cache().find(key);
     RunStats& st = run_stats();
     st.lookup_seconds += seconds_since(t0);
@@ -114,7 +110,7 @@ class Flush {
       const auto t1 = Clock::now();
       const profile::PhaseScope compiling(profile::Phase::kCompile);
       PlanRun none;
-      guarded(none, [&] { plan = compile(); });
+      guarded(none, [&] { plan = structure.compile(); });
       cache().put(key, plan, static_cast<size_t>(std::max<int64_t>(0, flags().plan_cache_bytes)));
       ++st.plans;
       st.kept_plans = cache().size(), st.kept_bytes = cache().bytes();
@@ -126,7 +122,7 @@ class Flush {
     if (profile::on()) profile::plan_number(*plan, [&](int32_t origin) { return position_of(origin); });
     DryRun* dry = DryRun::current();
     if (dry) dry->begin(plan, order_, outputs_);
-    execute(*plan);
+    execute(*plan, structure);
     if (dry) dry->end();
     st.run_seconds += seconds_since(t2);
     st.kernels += plan->steps.size();
@@ -148,17 +144,10 @@ class Flush {
     }
   }
 
-  struct Leaf {
-    Value v;
-    uint32_t edges = 0;
-    bool donatable = false;
-  };
-
   static const OpDef* leaf_op() {
     static const OpDef* op = &get_op("leaf");
     return op;
   }
-  static bool pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
 
   void collect_roots(const Value* want) {
     std::vector<Value> all;
@@ -194,13 +183,13 @@ class Flush {
 
   // Pending nodes the roots reach, in creation order. False: some depend on a value that failed before.
   bool walk() {
-    ++g_mark;
+    const uint32_t mark = fresh_mark();
     order_.clear();
     bool sound = true;
     std::vector<Node*> stack;
     auto visit = [&](const Value& v) {
-      if (!pending(v) || v.node->mark == g_mark) return;
-      v.node->mark = g_mark;
+      if (!pending(v) || v.node->mark == mark) return;
+      v.node->mark = mark;
       stack.push_back(v.node.get());
     };
     for (const Value& v : roots_) visit(v);
@@ -266,161 +255,9 @@ class Flush {
     outputs_.erase(std::unique(outputs_.begin(), outputs_.end()), outputs_.end());
   }
 
-  uint32_t leaf_number(const Value& v) {
-    Node* n = v.node.get();
-    if (n->outputs.size() == 1) {  // the usual case: scratch fields remember the number
-      if (n->mark != g_mark) {
-        n->mark = g_mark;
-        n->slot = static_cast<uint32_t>(leaves_.size());
-        leaves_.push_back({v});
-      }
-      ++leaves_[n->slot].edges;
-      return n->slot;
-    }
-    const auto [it, fresh] = multi_.try_emplace({n, v.index}, static_cast<uint32_t>(leaves_.size()));
-    if (fresh) leaves_.push_back({v});
-    ++leaves_[it->second].edges;
-    return it->second;
-  }
-
-  // Codes of node inputs: odd = leaf number, even = (node, output). Decides which leaves may be overwritten.
-  static uint64_t output_code(const Value& v) { return uint64_t{v.node->slot} << 32 | uint64_t{v.index} << 1; }
-  void number() {
-    for (Node* n : order_)
-      for (const Value& v : n->inputs)
-        codes_.push_back(pending(v) ? output_code(v) : uint64_t{leaf_number(v)} << 1 | 1);
-    for (const Value& v : committed_)
-      if (v.node->mark == g_mark && v.node->kind != Node::Kind::kScalar) add_edge(v);
-    for (Leaf& l : leaves_) {
-      Node* n = l.v.node.get();
-      if (n->kind == Node::Kind::kScalar) continue;
-      const Buffer& b = *n->outputs[l.v.index].buffer;
-      // +1: the reference in leaves_ itself. Outputs of multi-output nodes are not counted: never donated. Nor is a
-      // part of a larger storage: what takes a storage over starts at its first byte.
-      l.donatable = flags().donate && !alone_ && n->outputs.size() == 1 && n->use_count() == l.edges + 1 && b.use_count() == 1 &&
-                    b.storage->use_count() == 1 && !b.storage->free && b.offset == 0 && !own_gradient_reads(l.v);
-    }
-    committed_.clear();
-  }
-  // sigmoid's gradient reads sigmoid's result: an in-place op on it must not take the buffer while the tape lives.
-  static bool own_gradient_reads(const Value& v) {
-    const Node& n = *v.node;
-    return n.kind == Node::Kind::kOp && n.requires_grad && !n.released && (needs_outputs(n) >> v.index & 1);
-  }
-  void add_edge(const Value& v) {
-    Node* n = v.node.get();
-    // One reference by the cell's committed value and one by our copy of it in committed_.
-    if (n->outputs.size() == 1 && n->slot < leaves_.size() && leaves_[n->slot].v == v) leaves_[n->slot].edges += 2;
-  }
-
-  // By structure, as everything else: a body that is recorded anew is the same plan, and an address may be used again.
-  static void mix_region(PlanKey* k, const Graph& g) {
-    std::unordered_map<const Node*, uint64_t> number;
-    auto mix = [&](const Value& v) {
-      const auto it = number.find(v.node.get());
-      if (it == number.end()) fail(ErrorKind::kRuntime, "loop: the body reads a value that is not one of its inputs.");
-      k->mix(it->second << 32 | v.index);
-    };
-    for (const Node* n : topological(g.outputs)) {
-      k->mix(static_cast<uint64_t>(n->kind) | uint64_t{n->op ? n->op->uid : 0} << 2);
-      k->mix(static_cast<uint64_t>(n->outputs[0].type.dtype));
-      for (Dim d : n->outputs[0].type.shape) k->mix(static_cast<uint64_t>(d));
-      for (int64_t w : n->attrs) k->mix(static_cast<uint64_t>(w));
-      for (const Value& v : n->inputs) mix(v);
-      if (n->extra && n->extra->region) mix_region(k, *n->extra->region);
-      number.emplace(n, number.size());
-    }
-    for (const Value& v : g.outputs) mix(v);
-  }
-
-  PlanKey hash() const {
-    PlanKey k;
-    const Flags& f = flags();
-    k.mix(f.fusion | f.library << 1 | f.donate << 2 | f.rules << 3);
-    size_t c = 0;
-    for (Node* n : order_) {
-      k.mix(n->op->uid);
-      for (int64_t w : n->attrs) k.mix(static_cast<uint64_t>(w));
-      for (uint32_t i = 0; i < n->inputs.size(); ++i) k.mix(codes_[c++]);
-      if (n->extra && n->extra->region) mix_region(&k, *n->extra->region);
-    }
-    for (const Leaf& l : leaves_) {
-      const TensorType& t = l.v.type();
-      k.mix(static_cast<uint64_t>(t.dtype) | t.shape.size() << 8 | uint64_t{l.donatable} << 16 |
-            uint64_t{l.v.node->kind == Node::Kind::kScalar} << 17);
-      for (Dim d : t.shape) k.mix(static_cast<uint64_t>(d));
-      if (l.v.node->kind != Node::Kind::kScalar)
-        for (int64_t s : l.v.node->outputs[l.v.index].buffer->strides) k.mix(static_cast<uint64_t>(s));
-    }
-    for (const Value& v : outputs_) k.mix(output_code(v));
-    return k;
-  }
-
-  // A closed copy of the pending graph: placeholders for leaves, origins for error positions.
-  std::shared_ptr<const Plan> compile() {
-    Graph g;
-    std::vector<PlanInput> inputs;
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const Leaf& l = leaves_[i];
-      const bool scalar = l.v.node->kind == Node::Kind::kScalar;
-      g.inputs.push_back(make_input(l.v.type(), static_cast<int64_t>(i)));
-      inputs.push_back({l.v.type(), scalar ? Ints() : l.v.node->outputs[l.v.index].buffer->strides, l.donatable, scalar});
-    }
-    std::vector<Ref<Node>> copy;
-    copy.reserve(order_.size());
-    size_t c = 0;
-    for (size_t i = 0; i < order_.size(); ++i) {
-      Node* n = order_[i];
-      auto m = make_ref<Node>();
-      m->op = n->op, m->id = next_node_id(), m->attrs = n->attrs;
-      m->pos.instr = static_cast<int32_t>(i);
-      for (const auto& o : n->outputs) m->outputs.push_back({o.type, nullptr});
-      for (uint32_t k = 0; k < n->inputs.size(); ++k) {
-        const uint64_t code = codes_[c++];
-        m->inputs.push_back(code & 1 ? g.inputs[code >> 1] : Value(copy[code >> 32], static_cast<uint32_t>(code) >> 1));
-      }
-      if (n->extra && n->extra->region) m->make_extra().region = n->extra->region;
-      copy.push_back(std::move(m));
-    }
-    for (const Value& v : outputs_) g.outputs.push_back(Value(copy[v.node->slot], v.index));
-    copy.clear();
-    PlanOptions o;
-    o.fusion = flags().fusion, o.library = flags().library, o.donate = flags().donate, o.rules = flags().rules;
-    const char* env = getenv("YULOH_EXPLAIN");
-    o.explain = env || profile::on();
-    o.lifetimes = DryRun::current() != nullptr;
-    o.explain_fusion = env && std::string_view(env).find("fusion") != std::string_view::npos;
-    auto plan = compile_plan(g, std::move(inputs), o);
-    explain(*plan);
-    return plan;
-  }
-
-  // YULOH_EXPLAIN=plan,fusion,kernels: what was compiled, what did not fuse and why, which candidates refused and why.
-  static void explain(const Plan& plan) {
-    const char* env = getenv("YULOH_EXPLAIN");
-    if (!env) return;
-    const std::string_view want = env;
-    if (want.find("plan") != want.npos) fputs(plan.dump().c_str(), stderr);
-    for (const std::string& line : plan.explain) {
-      const bool kernel = line.find(" refused: ") != line.npos;
-      if (want.find(kernel ? "kernels" : "fusion") != want.npos) fprintf(stderr, "%s\n", line.c_str());
-    }
-  }
-
-  void execute(const Plan& plan) {
+  void execute(const Plan& plan, const Structure& structure) {
     PlanRun r;
-    r.inputs.resize(leaves_.size());
-    r.scalars_double.resize(leaves_.size());
-    r.scalars_int.resize(leaves_.size());
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      Node& n = *leaves_[i].v.node;
-      if (n.kind == Node::Kind::kScalar) {
-        r.scalars_int[i] = n.attrs[0];
-        r.scalars_double[i] = scalar_as_double(n);
-      } else {
-        r.inputs[i] = n.outputs[leaves_[i].v.index].buffer;
-      }
-    }
+    structure.feed(&r);
     guarded(r, [&] { run_plan(plan, &r, poll_function()); });
     finish(r);
   }
@@ -499,15 +336,6 @@ class Flush {
     unlink_all();  // last: a cell that is on no list may be read by any thread
   }
 
-  struct NodeIndex {
-    Node* n;
-    uint32_t i;
-    bool operator==(const NodeIndex& o) const { return n == o.n && i == o.i; }
-  };
-  struct NodeIndexHash {
-    size_t operator()(const NodeIndex& k) const { return reinterpret_cast<size_t>(k.n) * 31 + k.i; }
-  };
-
   Context& ctx_;
   static constexpr double kRescueSeconds = 1;
   bool alone_ = false, blameless_ = false;
@@ -515,9 +343,6 @@ class Flush {
   std::vector<Value> roots_, outputs_, committed_;
   std::vector<Node*> order_;
   std::vector<char> tape_;
-  std::vector<Leaf> leaves_;
-  std::unordered_map<NodeIndex, uint32_t, NodeIndexHash> multi_;
-  std::vector<uint64_t> codes_;
 };
 
 namespace {

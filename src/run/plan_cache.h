@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Plan cache: plans by the structural hash of what a flush would run. Values are not part of the key; shapes,
-// dtypes, layouts, what may be donated and what must be kept are. Used by flush.cpp only.
+// dtypes, layouts, what may be donated and what must be kept are. Used by flush.cpp and structure.cpp.
 #pragma once
 #include <list>
 #include <memory>

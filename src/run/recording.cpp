@@ -40,7 +40,7 @@ Ref<Buffer> read_value(const Value& v) {
     else store_double(b->data(), v.dtype(), scalar_as_double(*v.node));
     return b;
   }
-  if (v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index)) Context::current().compute(v);
+  if (pending(v)) Context::current().compute(v);
   return v.node->outputs[v.index].buffer;
 }
 

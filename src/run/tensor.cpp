@@ -9,9 +9,7 @@
 namespace yuloh {
 namespace {
 std::mutex g_list_mu;  // guards the pending lists: a tensor may die on another thread than recorded it
-bool is_pending(const Value& v) {
-  return v && v.node->kind == Node::Kind::kOp && !v.node->traced && !v.node->materialised(v.index);
-}
+bool is_pending(const Value& v) { return pending(v) && !v.node->traced; }
 std::function<void()> g_poll;
 InterpreterLock g_interpreter;
 std::string (*g_resolver)(const SourcePos&) = nullptr;

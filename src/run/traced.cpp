@@ -167,19 +167,7 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
   }
   // What was recorded since the start and still knows what it was made from.
   auto is_inner = [&](const Node& n) { return n.kind == Node::Kind::kOp && n.id >= recording.first() && !n.executed; };
-  std::vector<Node*> order, stack;
-  std::map<const Node*, bool> seen;
-  auto visit = [&](const Value& v) {
-    if (is_inner(*v.node) && !std::exchange(seen[v.node.get()], true)) stack.push_back(v.node.get());
-  };
-  for (const Value& v : outputs) visit(v);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    order.push_back(n);
-    for (const Value& v : n->inputs) visit(v);
-  }
-  std::sort(order.begin(), order.end(), [](Node* a, Node* b) { return a->id < b->id; });
+  const std::vector<Node*> order = reached(outputs, [&](const Value& v) { return is_inner(*v.node); });
   auto ref = [&](const Value& v) -> TracedRef {
     Node& n = *v.node;
     if (is_inner(n)) return {number.at({&n, 0}), v.index};
