@@ -85,8 +85,10 @@ struct Changing {
     }
     const double bits = base.weight_bits > 0 ? base.weight_bits : 8 * weight_bytes(base);
     for (double to : {8.0, 4.0})
-      if (to < bits && (!base.training || base.lora > 0)) j = base, j.weight_bits = to, add("weight_bits", cat(to), j);
-    if (!base.training && n.kind == "decoder" && cache_bytes(base) > 1) j = base, j.cache_bits = 8, add("cache_bits", "8", j);
+      if (to < bits && (!base.training || base.lora > 0))
+        j = base, j.weight_bits = to, add("weight_bits", cat(to), j);
+    if (!base.training && n.kind == "decoder" && cache_bytes(base) > 1)
+      j = base, j.cache_bits = 8, add("cache_bits", "8", j);
   }
   // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
   template <class Set>

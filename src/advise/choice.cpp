@@ -74,7 +74,7 @@ ServingOption serve_on(const Network& n, Job j, const Device& d, const Fabric& f
 
 std::vector<TrainingOption> train_options(const Network& n, const Job& base,
                                           const std::vector<Device>& devices, const Fabric& f, double samples,
-                                          double limit_hours, double most) {
+                                          double limit_hours, double most, const Freedom& free) {
   positive("samples", samples, 1e18);
   if (!(std::isfinite(limit_hours) && limit_hours >= 0))
     value_error("advise: hours must be above 0, got ", limit_hours, ". Hint: check --hours.");
@@ -83,7 +83,7 @@ std::vector<TrainingOption> train_options(const Network& n, const Job& base,
     for (double count = 1; count <= most; count *= 2) {
       const Device& d = devices[i];
       if (count > d.per_node && (d.kind == "edge")) break;  // boards are not clustered for training
-      auto found = search_layouts(n, base, d, f, count, Freedom{}, 1);
+      auto found = search_layouts(n, base, d, f, count, free, 1);
       if (found.empty()) continue;
       TrainingOption o;
       o.device = i, o.count = count, o.layout = std::move(found[0]);

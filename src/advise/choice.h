@@ -20,7 +20,7 @@ struct TrainingOption {
 // samples. `limit_hours` 0: none. Options that do not fit are left out.
 std::vector<TrainingOption> train_options(const Network& n, const Job& base,
                                           const std::vector<Device>& devices, const Fabric& f, double samples,
-                                          double limit_hours, double most);
+                                          double limit_hours, double most, const Freedom& free = {});
 
 struct ServingOption {
   size_t device = 0;

@@ -12,7 +12,8 @@ namespace yuloh::advise {
 Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, double share) {
   if (n.kind != "decoder" || j.training)
     value_error("advise: only decoders generate tokens, got ", n.kind, j.training ? " in training." : ".");
-  if (!(share > 0 && share <= 1)) value_error("advise: the share of memory must be above 0 and at most 1, got ", share, ".");
+  if (!(share > 0 && share <= 1))
+    value_error("advise: the share of memory must be above 0 and at most 1, got ", share, ".");
   const auto with_batch = [&](double b) {
     Job k = j;
     k.batch = k.micro = b, k.dp = k.sharding = 1;
@@ -23,7 +24,9 @@ Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, 
   r.cache_token = n.layers / j.pp * cache_elements(n, j.mp) / j.cp * cache_bytes(j);
   const Memory one = memory_of(n, with_batch(1), d);
   const double request = r.cache_token * r.context, room = d.memory * share;
-  const auto held = [&](double total) { return std::max(0.0, std::floor((room - (total - request)) / request)); };
+  const auto held = [&](double total) {
+    return std::max(0.0, std::floor((room - (total - request)) / request));
+  };
   r.most = {held(one.total.high), held(one.total.point), held(one.total.low)};
   const auto tokens = [&](double total) { return std::max(0.0, (room - (total - request)) / r.cache_token); };
   r.room = {tokens(one.total.high), tokens(one.total.point), tokens(one.total.low)};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of a job and bytes per parameter (Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 3.1:
-// mixed-precision Adam holds 2 + 2 + 12 bytes). Adapters: Hu et al. 2021 (arXiv:2106.09685); matrices of 4 bits with a scale
-// for 64 numbers, in float32 or once more in 8 bits: Dettmers et al. 2023 (arXiv:2305.14314, section 3).
+// mixed-precision Adam holds 2 + 2 + 12 bytes). Adapters: Hu et al. 2021 (arXiv:2106.09685); matrices of 4
+// bits with a scale for 64 numbers, in float32 or once more in 8 bits: Dettmers et al. 2023
+// (arXiv:2305.14314, section 3).
 #include "advise/job.h"
 
 #include <algorithm>
@@ -46,37 +47,51 @@ void check_lora(const Job& j, const Network& n) {
   if (j.lora == 0) return;
   count("lora", j.lora, 1 << 16);
   if (!n.transformer())
-    value_error("advise: LoRA needs a transformer's shape, got ", n.name, ". Hint: a preset such as llama-7b, or --layers and --hidden.");
-  if (!j.training) value_error("advise: LoRA trains; adapters are merged for inference. Hint: leave --lora or --inference away.");
+    value_error("advise: LoRA needs a transformer's shape, got ", n.name,
+                ". Hint: a preset such as llama-7b, or --layers and --hidden.");
+  if (!j.training)
+    value_error(
+        "advise: LoRA trains; adapters are merged for inference. Hint: leave --lora or --inference away.");
   for (const Matrix& m : layer_matrices(n))
     if (adapted(j, m.part) && j.lora > std::min(m.in, m.out))
-      value_error("advise: the rank of LoRA cannot exceed the matrices, got ", j.lora, " beside ", m.in, " x ", m.out, ". Hint: --lora 16.");
+      value_error("advise: the rank of LoRA cannot exceed the matrices, got ", j.lora, " beside ", m.in,
+                  " x ", m.out, ". Hint: --lora 16.");
 }
 void check_bits(const Job& j) {
   if (j.weight_bits != 0 && j.weight_bits != 16 && j.weight_bits != 8 && j.weight_bits != 4)
-    value_error("advise: weight-bits must be 4, 8 or 16, got ", j.weight_bits, ". Hint: check --weight-bits.");
+    value_error("advise: weight-bits must be 4, 8 or 16, got ", j.weight_bits,
+                ". Hint: check --weight-bits.");
   if (j.cache_bits != 0 && j.cache_bits != 16 && j.cache_bits != 8)
     value_error("advise: cache-bits must be 8 or 16, got ", j.cache_bits, ". Hint: check --cache-bits.");
   if (j.weight_bits != 0 && j.training && j.lora == 0)
-    value_error("advise: weights of ", j.weight_bits, " bits cannot be trained themselves. Hint: --lora 16, or --inference.");
-  if (j.cache_bits != 0 && j.training) value_error("advise: cache-bits serves inference only. Hint: --inference.");
+    value_error("advise: weights of ", j.weight_bits,
+                " bits cannot be trained themselves. Hint: --lora 16, or --inference.");
+  if (j.cache_bits != 0 && j.training)
+    value_error("advise: cache-bits serves inference only. Hint: --inference.");
 }
 void check_splits(const Job& j, const Network& n) {
   count("cp", j.cp), count("ep", j.ep), count("vpp", j.vpp, 1024);
-  if (j.vpp > 1 && j.pp == 1) value_error("advise: virtual stages (vpp) need a pipeline, got vpp ", j.vpp, " and pp 1. Hint: --pp.");
+  if (j.vpp > 1 && j.pp == 1)
+    value_error("advise: virtual stages (vpp) need a pipeline, got vpp ", j.vpp, " and pp 1. Hint: --pp.");
   if (j.vpp > 1 && std::fmod(n.layers, j.pp * j.vpp) != 0)
-    value_error("advise: the layers must be a multiple of pp x vpp, got ", n.layers, " and ", j.pp, " x ", j.vpp, ". Hint: check --vpp.");
+    value_error("advise: the layers must be a multiple of pp x vpp, got ", n.layers, " and ", j.pp, " x ",
+                j.vpp, ". Hint: check --vpp.");
   if (j.vpp > 1 && j.training && std::fmod(j.passes(), j.pp) != 0)
-    value_error("advise: an interleaved pipeline needs a multiple of pp micro-batches, got ", j.passes(), " and pp ", j.pp,
-                ". Hint: --micro-batch or --batch.");
+    value_error("advise: an interleaved pipeline needs a multiple of pp micro-batches, got ", j.passes(),
+                " and pp ", j.pp, ". Hint: --micro-batch or --batch.");
   if (j.cp > 1 && (!n.transformer() || std::fmod(n.seq, 2 * j.cp) != 0))
-    value_error("advise: context parallel needs a sequence that is a multiple of 2 cp, got ", n.seq, " and ", j.cp, ". Hint: check --cp.");
-  if (j.ep > 1 && n.experts == 0) value_error("advise: expert parallel (ep) needs a mixture of experts, got none. Hint: --experts.");
+    value_error("advise: context parallel needs a sequence that is a multiple of 2 cp, got ", n.seq, " and ",
+                j.cp, ". Hint: check --cp.");
+  if (j.ep > 1 && n.experts == 0)
+    value_error("advise: expert parallel (ep) needs a mixture of experts, got none. Hint: --experts.");
   if (j.ep > 1 && std::fmod(n.experts, j.ep) != 0)
-    value_error("advise: the experts must be a multiple of ep, got ", n.experts, " and ", j.ep, ". Hint: check --ep.");
+    value_error("advise: the experts must be a multiple of ep, got ", n.experts, " and ", j.ep,
+                ". Hint: check --ep.");
   if (j.ep > 1 && std::fmod(j.replicas() * j.cp, j.ep) != 0)
-    value_error("advise: experts lie over data parallel devices, so dp x sharding x cp must be a multiple of ep, got ",
-                j.replicas() * j.cp, " and ", j.ep, ". Hint: check --ep.");
+    value_error(
+        "advise: experts lie over data parallel devices, so dp x sharding x cp must be a multiple of ep, "
+        "got ",
+        j.replicas() * j.cp, " and ", j.ep, ". Hint: check --ep.");
 }
 
 }  // namespace
@@ -87,7 +102,10 @@ bool adapted(const Job& j, Part part) {
   if (says(t, "all")) return true;
   const bool feed = part == Part::kFeed || part == Part::kExpert;
   if (feed) return says(t, "ffn");
-  return says(t, "attention") || says(t, part == Part::kQuery ? "q" : part == Part::kKey ? "k" : part == Part::kValue ? "v" : "o");
+  return says(t, "attention") || says(t, part == Part::kQuery   ? "q"
+                                         : part == Part::kKey   ? "k"
+                                         : part == Part::kValue ? "v"
+                                                                : "o");
 }
 double adapter_params(const Network& n, const Job& j) {
   double p = 0;
@@ -122,10 +140,11 @@ void check(const Job& j, const Network& n) {
   if (j.pp > n.layers)
     value_error("advise: pp cannot exceed the layers, got ", j.pp, " and ", n.layers, ". Hint: check --pp.");
   if (j.mp > 1 && !n.transformer() && n.split_by > 1 && !n.splits_by(j.mp))
-    value_error("advise: the pairs of products of ", n.name, " divide by ", n.split_by, ", got mp ", j.mp, ". Hint: check --mp.");
+    value_error("advise: the pairs of products of ", n.name, " divide by ", n.split_by, ", got mp ", j.mp,
+                ". Hint: check --mp.");
   if (j.mp > 1 && !n.transformer() && n.split_by <= 1)
-    value_error("advise: tensor parallel (mp) needs a transformer's shape or pairs of products, got mp ", j.mp, " for ", n.name,
-                ". Hint: --mp 1.");
+    value_error("advise: tensor parallel (mp) needs a transformer's shape or pairs of products, got mp ",
+                j.mp, " for ", n.name, ". Hint: --mp 1.");
   if (n.transformer() && std::fmod(n.heads, j.mp) != 0)
     value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp,
                 ". Hint: check --mp.");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts and virtual stages.
-// Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a pipeline goes with sharding stage 1 at
-// most, virtual stages need more than 2 stages and twice as many micro-batches.
+// The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts
+// and virtual stages. Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a
+// pipeline goes with sharding stage 1 at most, virtual stages need more than 2 stages and twice as many
+// micro-batches.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -20,14 +21,24 @@ std::vector<double> divisors(double n) {
 }
 
 // Parts of a sequence that are long enough to be worth a ring.
-std::vector<double> contexts(const Network& n, const Job& base, double devices) {
+std::vector<double> contexts(const Network& n, const Job& base, double devices, double fixed) {
+  if (fixed > 0)
+    return fixed == 1 ||
+                   (n.transformer() && std::fmod(n.seq, 2 * fixed) == 0 && std::fmod(devices, fixed) == 0)
+               ? std::vector<double>{fixed}
+               : std::vector<double>{};
   std::vector<double> r{1};
-  for (double k = 2; base.training && n.transformer() && k <= std::min(devices, 32.0) && n.seq / k >= 4096; k *= 2)
+  for (double k = 2; base.training && n.transformer() && k <= std::min(devices, 32.0) && n.seq / k >= 4096;
+       k *= 2)
     if (std::fmod(n.seq, 2 * k) == 0 && std::fmod(devices, k) == 0) r.push_back(k);
   return r;
 }
 // Experts on every device, inside a server, or as far apart as they go.
-std::vector<double> expert_groups(const Network& n, const Device& d, double mp, double group) {
+std::vector<double> expert_groups(const Network& n, const Device& d, double mp, double group, double fixed) {
+  if (fixed > 0)
+    return fixed == 1 || (n.experts > 0 && std::fmod(n.experts, fixed) == 0 && std::fmod(group, fixed) == 0)
+               ? std::vector<double>{fixed}
+               : std::vector<double>{};
   std::vector<double> r{1};
   if (n.experts == 0) return r;
   for (double most : {d.per_node / mp, group}) {
@@ -37,7 +48,10 @@ std::vector<double> expert_groups(const Network& n, const Device& d, double mp, 
   }
   return r;
 }
-std::vector<double> virtual_stages(const Network& n, const Job& base, double pp) {
+std::vector<double> virtual_stages(const Network& n, const Job& base, double pp, double fixed) {
+  if (fixed > 0)
+    return std::fmod(n.layers, pp * fixed) == 0 && (pp > 1 || fixed == 1) ? std::vector<double>{fixed}
+                                                                          : std::vector<double>{};
   std::vector<double> r{1};
   for (double v : {2.0, 4.0})
     if (base.training && pp > 2 && n.transformer() && std::fmod(n.layers, pp * v) == 0) r.push_back(v);
@@ -70,7 +84,8 @@ struct Search {
     for (double b : micros) {
       if (std::fmod(of_replica, b) != 0) continue;
       j.micro = b;
-      if (j.vpp > 1 && (std::fmod(j.passes(), j.pp) != 0 || j.passes() < 2 * j.pp)) continue;
+      if (j.vpp > 1 && (std::fmod(j.passes(), j.pp) != 0 || (free.vpp == 0 && j.passes() < 2 * j.pp)))
+        continue;
       bool fit = false, roomy = false;
       for (const char* again : {"none", "selective", "full"}) {
         if (!free.recompute && base.recompute != again) continue;
@@ -104,24 +119,26 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
     value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices,
                 ". Hint: check --devices.");
   Search s{n, base, d, f, free, {}};
-  const double most_mp = n.transformer() || n.split_by > 1 ? (free.most_mp > 0 ? free.most_mp : d.per_node) : 1;
+  const double most_mp = free.mp > 0                         ? free.mp
+                         : n.transformer() || n.split_by > 1 ? (free.most_mp > 0 ? free.most_mp : d.per_node)
+                                                             : 1;
   for (double mp : divisors(devices)) {
     if (mp > most_mp || !n.splits_by(mp)) continue;
-    for (double cp : contexts(n, base, devices / mp))
+    for (double cp : contexts(n, base, devices / mp, free.cp))
       for (double pp : divisors(devices / mp / cp)) {
         if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;
         const double rest = devices / mp / cp / pp;
         if (std::fmod(base.batch, rest) != 0) continue;
         Job j = base;
         j.mp = mp, j.pp = pp, j.cp = cp, j.sequence_parallel = mp > 1 && base.training;
-        for (double ep : expert_groups(n, d, mp, rest * cp))
-          for (double vpp : virtual_stages(n, base, pp))
+        for (double ep : expert_groups(n, d, mp, rest * cp, free.ep))
+          for (double vpp : virtual_stages(n, base, pp, free.vpp))
             for (double stage = 0; stage <= 3; ++stage) {
               if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
               if (!free.stage && stage != base.stage && rest > 1) continue;
               j.ep = ep, j.vpp = vpp, j.stage = stage;
               j.sharding = stage > 0 ? rest : 1, j.dp = stage > 0 ? 1 : rest;
-              s.split(j);
+              if (free.allows(j)) s.split(j);
             }
       }
   }

@@ -20,7 +20,14 @@ struct Freedom {
   bool recompute = true;
   bool stage = true;
   bool micro = true;
-  double most_mp = 0;  // 0: the devices of one server
+  double most_mp = 0;                                                    // 0: the devices of one server
+  double dp = 0, mp = 0, pp = 0, sharding = 0, cp = 0, ep = 0, vpp = 0;  // fixed degrees; 0: free
+
+  bool allows(const Job& j) const {
+    const auto same = [](double fixed, double got) { return fixed == 0 || fixed == got; };
+    return same(dp, j.dp) && same(mp, j.mp) && same(pp, j.pp) && same(sharding, j.sharding) &&
+           same(cp, j.cp) && same(ep, j.ep) && same(vpp, j.vpp);
+  }
 };
 
 Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
@@ -31,9 +38,8 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
                                    double devices, const Freedom& free, size_t keep);
 
 struct Change {
-  std::string
-      what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora, weight_bits, cache_bits,
-             // sharding, tensor, pipeline, experts_over, context
+  std::string what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora,
+                     // weight_bits, cache_bits, sharding, tensor, pipeline, experts_over, context
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
   double saved = 0;        // bytes of the fullest device

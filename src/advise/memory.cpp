@@ -4,8 +4,9 @@
 // bytes, with sequence parallel and selective recompute: Korthikanti et al. 2022 (arXiv:2205.05198, table 2);
 // micro-batches in flight of the first stage of a 1F1B pipeline: Narayanan et al. 2021 (arXiv:2104.04473).
 // Both are written here by element, so that they hold for 4-byte elements, gated feed-forward and grouped
-// keys too; latent attention, experts, adapters beside frozen matrices (whose products keep no input), virtual stages
-// (1 + (p - 1)/(p v), arXiv:2104.04473, section 2.2) and context parallel follow by counting. What is assumed and not derived stands in `Assumed` with its range.
+// keys too; latent attention, experts, adapters beside frozen matrices (whose products keep no input),
+// virtual stages (1 + (p - 1)/(p v), arXiv:2104.04473, section 2.2) and context parallel follow by counting.
+// What is assumed and not derived stands in `Assumed` with its range.
 #include "advise/memory.h"
 
 #include <algorithm>
@@ -41,29 +42,35 @@ double layers_of_device(const Network& n, const Job& j) { return std::ceil(n.lay
 
 double tokens(const Network& n, const Job& j) { return n.seq / j.cp; }  // of one sample on one device
 
-// Bytes of one sample and layer that mp does not split, and those that it does, without the scores. A product keeps its input
-// for the gradient of its matrix; beside a frozen matrix only where an adapter reads it, or where the matrix is stored in few
-// bits (the library call keeps it).
+// Bytes of one sample and layer that mp does not split, and those that it does, without the scores. A product
+// keeps its input for the gradient of its matrix; beside a frozen matrix only where an adapter reads it, or
+// where the matrix is stored in few bits (the library call keeps it).
 struct KeptBytes {
   double whole = 0, split = 0;
 };
 KeptBytes kept_bytes(const Network& n, const Job& j) {
-  const double s = tokens(n, j), h = n.hidden, d = n.head_dim, e = activation_bytes(j), moe = n.expert_share();
+  const double s = tokens(n, j), h = n.hidden, d = n.head_dim, e = activation_bytes(j),
+               moe = n.expert_share();
   const bool frozen = j.lora > 0, all = !frozen || (j.weight_bits > 0 && j.weight_bits < 16);
-  const bool attention = all || adapted(j, Part::kQuery) || adapted(j, Part::kKey) || adapted(j, Part::kValue);
+  const bool attention =
+      all || adapted(j, Part::kQuery) || adapted(j, Part::kKey) || adapted(j, Part::kValue);
   const bool feed = all || adapted(j, Part::kFeed), expert = all || adapted(j, Part::kExpert);
-  const double up = n.gated ? 2 : 1, through = up + (j.eager && n.gated ? 1 : 0);  // SiLU's own result, unless it is fused
+  const double up = n.gated ? 2 : 1,
+               through = up + (j.eager && n.gated ? 1 : 0);  // SiLU's own result, unless it is fused
   KeptBytes k;
-  k.whole = s * h * e * (2 + (attention ? 1 : 0) + (feed || (moe > 0 && expert) ? 1 : 0));  // norms and what reads them
+  k.whole = s * h * e *
+            (2 + (attention ? 1 : 0) + (feed || (moe > 0 && expert) ? 1 : 0));  // norms and what reads them
   k.whole += s * e * (n.kv_rank + n.q_rank);
   k.split = s * e * (n.heads * (d + n.rope_dim) + n.kv_heads * (2 * d + n.rope_dim) + n.heads * d);
   k.split += s * e * n.ffn * (1 - moe) * (through + (feed ? 1 : 0));
   if (moe > 0) {
-    k.whole += s * moe * n.active * h * e * (expert ? 2 : 1);  // sent copies, and results that the router's weights multiply
+    k.whole += s * moe * n.active * h * e *
+               (expert ? 2 : 1);  // sent copies, and results that the router's weights multiply
     k.whole += s * moe * 2 * 4 * n.experts;
-    k.split += s * e * moe * n.expert_ffn * (n.active * (through + (expert ? 1 : 0)) + n.shared * (through + (feed ? 1 : 0)));
+    k.split += s * e * moe * n.expert_ffn *
+               (n.active * (through + (expert ? 1 : 0)) + n.shared * (through + (feed ? 1 : 0)));
   }
-  if (!n.gated) k.whole += 2 * s * h;  // dropout's masks
+  if (!n.gated) k.whole += 2 * s * h;             // dropout's masks
   if (j.eager && n.gated) k.whole += s * h * 12;  // RMS norms composed of float32 ops
   if (frozen) {
     if (j.eager) k.whole += s * h;  // the mask of the adapters' dropout
@@ -114,7 +121,8 @@ Interval working_bytes(const Network& n, const Job& j) {
     return (n.spread < 0.1 ? Interval(1 - n.spread, 1, 1 + n.spread) : Assumed::working()) *
                (n.working_elements * e * b) +
            Interval(n.fixed_bytes);
-  const double moe = n.expert_share(), wide = std::max(moe < 1 ? n.ffn : 0, (n.active + n.shared) * n.expert_ffn);
+  const double moe = n.expert_share(),
+               wide = std::max(moe < 1 ? n.ffn : 0, (n.active + n.shared) * n.expert_ffn);
   double one = e * tokens(n, j) * ((n.gated ? 3 : 2) * wide / j.mp + (2 + 2 * n.active) * n.hidden) * b;
   if (!j.flash) one += scores_bytes(n, j) * b;
   Interval r = Assumed::working() * one;
@@ -140,9 +148,11 @@ Held stage_params(const Network& n, const Job& j, bool first, bool last) {
   h.experts = routed * share / j.ep;
   if (first) h.tables += embedding_params(n);
   if (last)
-    h.tables += n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
+    h.tables +=
+        n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
   h.adapters = adapter_params(n, j) * share * (0.5 + 0.5 / j.mp);  // one of each pair is split
-  h.tables /= j.mp, h.experts /= j.mp, h.matrices *= n.transformer() ? 1 / j.mp : n.part(n.split_params, j.mp);
+  h.tables /= j.mp, h.experts /= j.mp,
+      h.matrices *= n.transformer() ? 1 / j.mp : n.part(n.split_params, j.mp);
   return h;
 }
 Held fullest_stage(const Network& n, const Job& j) {
@@ -162,8 +172,10 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
   const Interval plain = Interval(held.tables * weight_bytes(j)) + matrix_bytes(j) * held.matrices;
   const Interval experts = matrix_bytes(j) * held.experts;
   if (away || j.stage >= 3) {
-    const double one_layer = (n.params - expert_params(n) * (1 - 1 / j.ep)) / n.layers / j.mp * matrix_bytes(j).point;
-    add(m, "weights", plain * (away ? 0 : 1 / shard) + Interval(1, 2, 3) * one_layer);  // the layer in use and the next
+    const double one_layer =
+        (n.params - expert_params(n) * (1 - 1 / j.ep)) / n.layers / j.mp * matrix_bytes(j).point;
+    add(m, "weights",
+        plain * (away ? 0 : 1 / shard) + Interval(1, 2, 3) * one_layer);  // the layer in use and the next
     if (!away) add(m, "experts", experts * (1 / expert_shard));
   } else {
     add(m, "weights", plain), add(m, "experts", experts);
@@ -174,9 +186,11 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
     return;
   }
   // What is trained, as if sharded once: experts are fewer to share them.
-  const double dense = frozen ? held.adapters : held.tables + held.matrices, routed = frozen ? 0 : held.experts;
+  const double dense = frozen ? held.adapters : held.tables + held.matrices,
+               routed = frozen ? 0 : held.experts;
   const auto sharded = [&](bool yes) { return yes ? dense / shard + routed / expert_shard : dense + routed; };
-  const double g = (dense + routed) * gradient_bytes(j), kept_gradients = sharded(j.stage >= 2) * gradient_bytes(j);
+  const double g = (dense + routed) * gradient_bytes(j),
+               kept_gradients = sharded(j.stage >= 2) * gradient_bytes(j);
   const double states = sharded(j.stage >= 1) * optimizer_bytes(j);
   // Some stacks accumulate half gradients in single precision.
   const double wide = gradient_bytes(j) == 2 && (j.passes() > 1 || j.pp > 1 || frozen) ? 2 : 1;
@@ -184,10 +198,13 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
     add(m, "gradients", Interval(0.5, 1, 1.5) * std::min(Assumed::kBucket * 2, g));
   else
     add(m, "gradients", {kept_gradients, kept_gradients, kept_gradients * wide});
-  if (j.offload == "none") return add(m, "optimizer", frozen ? Interval(states / 3, states, states) : Interval(states));
+  if (j.offload == "none")
+    return add(m, "optimizer", frozen ? Interval(states / 3, states, states) : Interval(states));
   m.host += states;
-  if (away) m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
-  else if (j.stage >= 2) m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
+  if (away)
+    m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
+  else if (j.stage >= 2)
+    m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
 }
 
 Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, bool last) {
@@ -195,13 +212,15 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
   add_states(m, n, j, stage_params(n, j, first, last));
   if (j.training) {
     // 1F1B: the first stage waits for all that follow; virtual stages start more of them.
-    const double flying = first ? std::min(j.pp, j.passes()) * (1 + (j.vpp > 1 ? (j.pp - 1) / (j.pp * j.vpp) : 0)) : 1;
+    const double flying =
+        first ? std::min(j.pp, j.passes()) * (1 + (j.vpp > 1 ? (j.pp - 1) / (j.pp * j.vpp) : 0)) : 1;
     add(m, "activations", kept_by_pass(n, j) * flying);
     if (last) add(m, "logits", logits_bytes(n, j));
   } else if (n.kind == "decoder") {
     const double context = n.seq + j.new_tokens;
     add(m, "cache",
-        Interval(n.layers / j.pp * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() * cache_bytes(j)));
+        Interval(n.layers / j.pp * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() *
+                 cache_bytes(j)));
     if (last) add(m, "logits", Interval(1, 1, 2) * (j.micro_batch() * n.vocab * 4 / j.mp));
   }
   add(m, "workspace", working_bytes(n, j));
@@ -212,7 +231,8 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
     if (j.ep > 1)  // sent and received copies of one micro-batch
       c += Interval(1, 2, 4) * (activation_bytes(j) * tokens(n, j) * j.micro_batch() * n.active * n.hidden);
     if (j.cp > 1)  // the neighbour's keys and values, twice
-      c += Interval(1, 2, 4) * (activation_bytes(j) * tokens(n, j) * j.micro_batch() * cache_elements(n, j.mp));
+      c += Interval(1, 2, 4) *
+           (activation_bytes(j) * tokens(n, j) * j.micro_batch() * cache_elements(n, j.mp));
     add(m, "communication", c);
   }
   add(m, "runtime", Assumed::runtime(d));
@@ -247,7 +267,8 @@ double trained_params(const Network& n, const Job& j) {
 }
 double stored_bytes(const Network& n, const Job& j) {
   const Held h = fullest_stage(n, j);
-  return h.tables * weight_bytes(j) + (h.matrices + h.experts) * matrix_bytes(j).point + h.adapters * weight_bytes(j);
+  return h.tables * weight_bytes(j) + (h.matrices + h.experts) * matrix_bytes(j).point +
+         h.adapters * weight_bytes(j);
 }
 
 Memory memory_of(const Network& n, const Job& j, const Device& d) {

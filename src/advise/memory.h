@@ -10,8 +10,8 @@
 namespace yuloh::advise {
 
 struct MemoryItem {
-  const char* what;  // weights, experts, adapters, gradients, optimizer, activations, logits, cache, workspace,
-                     // communication, runtime, fragmentation
+  const char* what;  // weights, experts, adapters, gradients, optimizer, activations, logits, cache,
+                     // workspace, communication, runtime, fragmentation
   Interval bytes;
 };
 struct Memory {
@@ -34,7 +34,8 @@ inline bool fits(const Memory& m, const Device& d) { return m.total.point <= d.m
 double largest_micro_batch(const Network& n, Job j, const Device& d);
 
 // Shared with the estimate of time: bytes that one layer keeps for the backward pass of one micro-batch, and
-// the parameters of the fullest device: all, of them those that are trained, and the bytes in which all are stored.
+// the parameters of the fullest device: all, of them those that are trained, and the bytes in which all are
+// stored.
 double kept_layer(const Network& n, const Job& j);
 double device_params(const Network& n, const Job& j);
 double trained_params(const Network& n, const Job& j);

@@ -33,7 +33,9 @@ void assume_shape(Network& n) {
   }
   const double per_layer_at = 12;
   if (n.experts > 0)
-    value_error("advise: experts need the shape of the model, got parameters alone. Hint: --layers, --hidden and --expert-ffn.");
+    value_error(
+        "advise: experts need the shape of the model, got parameters alone. Hint: --layers, --hidden and "
+        "--expert-ffn.");
   if (n.hidden == 0)
     n.hidden = std::max(64.0, 64 * std::round(std::sqrt(n.params / (per_layer_at * n.layers)) / 64));
   if (n.layers == 0) n.layers = std::max(1.0, std::round(n.params / (per_layer_at * n.hidden * n.hidden)));
@@ -56,10 +58,12 @@ void complete_parts(Network& n) {
     value_error("advise: q-rank and rope-dim belong to latent attention, got no kv-rank. Hint: --kv-rank.");
   if (n.experts == 0) {
     if (n.active > 0 || n.shared > 0 || n.expert_ffn > 0 || n.dense_layers > 0)
-      value_error("advise: active, shared or dense experts without experts, got experts 0. Hint: --experts 8.");
+      value_error(
+          "advise: active, shared or dense experts without experts, got experts 0. Hint: --experts 8.");
     return;
   }
-  if (n.experts < 2) value_error("advise: experts must be 2 or more, got ", n.experts, ". Hint: check --experts.");
+  if (n.experts < 2)
+    value_error("advise: experts must be 2 or more, got ", n.experts, ". Hint: check --experts.");
   if (n.active == 0) n.active = std::min(2.0, n.experts);
   if (n.active > n.experts)
     value_error("advise: active experts cannot exceed the experts, got ", n.active, " of ", n.experts,
@@ -110,8 +114,7 @@ std::vector<std::string> complete(Network& n) {
     assume_shape(n);
     remarks.push_back(cat("assumed_shape|", n.layers, "|", n.hidden));
   }
-  if (n.seq == 0)
-    n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("assumed_seq|", n.seq));
+  if (n.seq == 0) n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("assumed_seq|", n.seq));
   if (n.heads == 0) {
     n.heads = std::max(1.0, std::round(n.hidden / 128));
     while (std::fmod(n.hidden, n.heads) != 0) --n.heads;
@@ -149,8 +152,10 @@ std::vector<Matrix> layer_matrices(const Network& n) {
   };
   if (n.kv_rank > 0) {
     const double q = n.heads * (d + n.rope_dim);
-    if (n.q_rank > 0) add(Part::kQuery, h, n.q_rank, 1, 1), add(Part::kQuery, n.q_rank, q, 1, 1);
-    else add(Part::kQuery, h, q, 1, 1);
+    if (n.q_rank > 0)
+      add(Part::kQuery, h, n.q_rank, 1, 1), add(Part::kQuery, n.q_rank, q, 1, 1);
+    else
+      add(Part::kQuery, h, q, 1, 1);
     add(Part::kKey, h, n.kv_rank + n.rope_dim, 1, 1);
     add(Part::kKey, n.kv_rank, n.kv_heads * d, 1, 1), add(Part::kValue, n.kv_rank, n.kv_heads * d, 1, 1);
   } else {

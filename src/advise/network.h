@@ -28,11 +28,11 @@ struct Network {
   double params = 0;             // all of them; 0: from the shape
   double layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, seq = 0, vocab = 0;
   double head_dim = 0;  // of queries, keys and values; 0: hidden / heads
-  // Latent attention (DeepSeek): keys and values made from kv_rank numbers a token, queries from q_rank (0: from hidden);
-  // rope_dim further positions in every key and query.
+  // Latent attention (DeepSeek): keys and values made from kv_rank numbers a token, queries from q_rank (0:
+  // from hidden); rope_dim further positions in every key and query.
   double kv_rank = 0, q_rank = 0, rope_dim = 0;
-  // Mixture of experts: `active` of `experts` for a token, each of width expert_ffn, besides `shared` for all tokens; the
-  // first dense_layers have the plain feed-forward instead.
+  // Mixture of experts: `active` of `experts` for a token, each of width expert_ffn, besides `shared` for all
+  // tokens; the first dense_layers have the plain feed-forward instead.
   double experts = 0, active = 0, shared = 0, expert_ffn = 0, dense_layers = 0;
   bool gated = false;   // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
   bool tied = true;     // the output projection is the embedding
@@ -42,20 +42,23 @@ struct Network {
   double kept_elements = 0;     // kept for the backward pass
   double working_elements = 0;  // largest set alive at once in inference
   double spread = 0.2;          // relative doubt of the two; small where a Plan of the real model gave them
-  // What tensor parallel over mp devices divides: shares of parameters, arithmetic and kept elements in pairs of products, the
-  // elements that are summed over the devices after them, and what mp must divide (0: no pairs are known).
+  // What tensor parallel over mp devices divides: shares of parameters, arithmetic and kept elements in pairs
+  // of products, the elements that are summed over the devices after them, and what mp must divide (0: no
+  // pairs are known).
   double split_params = 0, split_flops = 0, split_kept = 0, split_sent = 0, split_by = 0;
-  double fixed_bytes = 0;       // held whatever the batch: running statistics, constants
+  double fixed_bytes = 0;  // held whatever the batch: running statistics, constants
 
   bool transformer() const { return kind != "totals"; }
   bool splits_by(double mp) const {
-    return mp == 1 || (std::fmod(transformer() ? heads : split_by, mp) == 0 && (transformer() || split_by > 1));
+    return mp == 1 ||
+           (std::fmod(transformer() ? heads : split_by, mp) == 0 && (transformer() || split_by > 1));
   }
-  double part(double split, double mp) const { return 1 - split + split / mp; }  // of one device
+  double part(double split, double mp) const { return 1 - split + split / mp; }               // of one device
   double expert_share() const { return experts > 0 ? (layers - dense_layers) / layers : 0; }  // of the layers
 };
 
-// The matrices of an average layer (of all kinds where layers differ): what parameters, arithmetic and adapters follow from.
+// The matrices of an average layer (of all kinds where layers differ): what parameters, arithmetic and
+// adapters follow from.
 enum class Part { kQuery, kKey, kValue, kOut, kFeed, kExpert, kRouter };
 struct Matrix {
   Part part;
@@ -75,7 +78,8 @@ double shape_params(const Network& n);      // all that the shape says
 
 double expert_params(const Network& n);  // of routed experts, all layers
 double active_params(const Network& n);  // that one token meets
-double cache_elements(const Network& n, double mp);  // keys and values of one token and layer, on one of mp devices
+double cache_elements(const Network& n,
+                      double mp);  // keys and values of one token and layer, on one of mp devices
 
 double layer_flops(const Network& n);    // forward, one layer, one sample
 double score_flops(const Network& n);    // of it, what selective recompute repeats

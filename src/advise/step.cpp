@@ -2,9 +2,10 @@
 // A step's time: products at a share of the peak, element by element work at a share of the bandwidth, the
 // larger of work and launches, collectives at a share of the link. Sources: communication volumes of ZeRO
 // stages (arXiv:1910.02054, section 7) and of tensor parallel (arXiv:1909.08053: two all-reduces a pass and
-// layer); bubble (p - 1)/(m v) of the pipeline with v virtual stages (arXiv:2104.04473); two all-to-alls a pass and layer of
-// experts (GShard, arXiv:2006.16668); keys and values around the ring, behind the scores (arXiv:2310.01889). Shares: measured where `yuloh calibrate` or
-// the user gave them, else the assumptions below.
+// layer); bubble (p - 1)/(m v) of the pipeline with v virtual stages (arXiv:2104.04473); two all-to-alls a
+// pass and layer of experts (GShard, arXiv:2006.16668); keys and values around the ring, behind the scores
+// (arXiv:2310.01889). Shares: measured where `yuloh calibrate` or the user gave them, else the assumptions
+// below.
 #include "advise/step.h"
 
 #include <algorithm>
@@ -19,18 +20,20 @@ namespace {
 double matrix_share(const Device& d, const std::string& precision, bool generates) {
   if (d.matrix_efficiency > 0) return d.matrix_efficiency;
   if (precision == "fp32") return d.kind == "cpu" ? 0.65 : 0.7;
-  if (generates && d.kind == "gpu" && (precision == "fp16" || precision == "bf16")) return 0.7;  // prompts of TensorRT-LLM on A100
+  if (generates && d.kind == "gpu" && (precision == "fp16" || precision == "bf16"))
+    return 0.7;  // prompts of TensorRT-LLM on A100
   if (d.kind == "edge" || d.kind == "npu") return 0.4;
   return 0.6;
 }
 double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream_efficiency : 0.75; }
-// Of the share of large products, what many small ones of experts reach, permutation and uneven loads included. Published
-// MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
+// Of the share of large products, what many small ones of experts reach, permutation and uneven loads
+// included. Published MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
 constexpr double kGrouped = 0.4;
 constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
-// Share of the bandwidth that kernels keep who widen stored bits on the way (gpt-fast on A100: 0.65 and 0.54 of the peak).
+// Share of the bandwidth that kernels keep who widen stored bits on the way (gpt-fast on A100: 0.65 and 0.54
+// of the peak).
 double widening(const Job& j) { return j.weight_bits == 4 ? 0.7 : j.weight_bits == 8 ? 0.87 : 1; }
-constexpr double kHidden = 0.5;      // share of the backward pass that gradients can travel behind
+constexpr double kHidden = 0.5;  // share of the backward pass that gradients can travel behind
 
 double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
 constexpr double kRamp = 0.6;  // of a launch: filling and draining the device, which no queue hides
@@ -59,7 +62,8 @@ struct Pass {
   double seconds() const { return work() + tensor + experts + context; }
 };
 
-// Products of a step for one forward product: forward, by inputs, by weights; frozen matrices have no gradient.
+// Products of a step for one forward product: forward, by inputs, by weights; frozen matrices have no
+// gradient.
 double passes_of(const Job& j) { return !j.training ? 1 : j.lora > 0 ? 2 : 3; }
 
 Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, double peak, double stream) {
@@ -68,11 +72,13 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
   const double passes = passes_of(j), adapters = 2 * n.seq * adapter_params(n, j) / n.layers;
-  const bool prompt = !j.training && n.kind == "decoder";  // logits of the last position, and half of the scores
-  double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) + 3 * layers * adapters;
+  const bool prompt =
+      !j.training && n.kind == "decoder";  // logits of the last position, and half of the scores
+  double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) +
+                 3 * layers * adapters;
   if (prompt && j.flash) flops -= layers * score_flops(n) / 2;
   if (j.lora > 0) flops += layers * score_flops(n);  // the scores have no frozen side
-  if (n.experts > 0) {  // those of routed experts, longer
+  if (n.experts > 0) {                               // those of routed experts, longer
     double routed = 0;
     for (const Matrix& m : layer_matrices(n))
       if (m.part == Part::kExpert) routed += 2 * n.seq * m.in * m.out * m.used;
@@ -90,32 +96,39 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   plain.recompute = "none", plain.flash = j.flash;
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
   // often.
-  const double kept =
-      n.transformer() ? kept_layer(n, plain) * layers : n.kept_elements * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
-  // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in between.
-  const double moves = j.training ? (n.transformer() ? 3 : 6) : !n.transformer() && j.precision == "int8" ? 0.5 : 1;
+  const double kept = n.transformer()
+                          ? kept_layer(n, plain) * layers
+                          : n.kept_elements * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
+  // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in
+  // between.
+  const double moves = j.training                                  ? (n.transformer() ? 3 : 6)
+                       : !n.transformer() && j.precision == "int8" ? 0.5
+                                                                   : 1;
   p.elementwise = kept * moves / stream;
   if (again > 0) p.elementwise *= 1 + again / layers / 3;
-  if (j.training && j.weight_bits > 0 && j.weight_bits < 16)  // widened for every pass: written, and read by the product
+  if (j.training && j.weight_bits > 0 &&
+      j.weight_bits < 16)  // widened for every pass: written, and read by the product
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
   const double kernels = (n.transformer() ? 12 : 4) + (n.experts > 0 ? 24 : 0) + (j.lora > 0 ? 8 : 0);
   p.launch = layers * kernels * (j.training ? 3 : 1) * launch_seconds(d);
-  if (j.mp > 1 && !n.transformer())  // after every pair, and before it on the way back
+  if (j.mp > 1 && !n.transformer())                 // after every pair, and before it on the way back
     p.tensor = 2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
                all_reduce(activation_bytes(j) * n.split_sent / n.layers / 2 * b, j.mp, link_of(d, f, j.mp));
   if (j.mp > 1 && n.transformer()) {
     const double reduces = (j.training ? 4 : 2) + (again > 0 ? 2 * again / layers : 0);
-    p.tensor =
-        layers * reduces * all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j.mp));
+    p.tensor = layers * reduces *
+               all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j.mp));
   }
   const double rounds = (j.training ? 2 : 1) + (again > 0 ? again / layers : 0);
   if (j.ep > 1) {  // there and back, forward and backward; tensor parallel devices share the copies
     const double copies = activation_bytes(j) * n.seq / j.cp * n.active * n.hidden * b / j.mp;
-    p.experts = layers * n.expert_share() * rounds * 2 * all_to_all(copies, j.ep, link_of(d, f, j.mp * j.cp * j.ep));
+    p.experts =
+        layers * n.expert_share() * rounds * 2 * all_to_all(copies, j.ep, link_of(d, f, j.mp * j.cp * j.ep));
   }
   if (j.cp > 1) {  // backward, the gradients go round too
     const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
-    const double ring = layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
+    const double ring =
+        layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
     p.context = std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, 0.1 * ring);
   }
   return p;
@@ -134,7 +147,8 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
   const double p = trained_params(n, j);
   const Group g = link_of(d, f, j.mp * group);
   const double routed = j.lora > 0 ? 0 : expert_params(n) / j.pp / j.mp / j.ep;
-  double total = all_reduce((p - routed) * gradient_bytes(j), group, g) + all_reduce(routed * gradient_bytes(j), expert_replicas(j), g);
+  double total = all_reduce((p - routed) * gradient_bytes(j), group, g) +
+                 all_reduce(routed * gradient_bytes(j), expert_replicas(j), g);
   double hideable = kHidden * backward;
   if (j.stage >= 3) {  // weights are gathered for every pass, forward and backward
     total = all_reduce(p * gradient_bytes(j), j.sharding, g) * 0.5 +
@@ -156,7 +170,8 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
          40e9;  // the host's Adam: bound by its memory, one device's share
   }
   if (j.offload == "all")
-    s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) / (j.stage >= 1 ? j.sharding : 1) / rate;
+    s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) /
+         (j.stage >= 1 ? j.sharding : 1) / rate;
   return s;
 }
 
@@ -212,21 +227,26 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
   const double weights = stored_bytes(n, j) - routed * (1 - met) * matrix_bytes(j).point;
   const double cache = layers * cache_elements(n, j.mp) / j.cp * context * b * cache_bytes(j);
   const double read = (weights / widening(j) + cache) / stream;
-  const double flops = 2 * (active_params(n) - (n.tied ? 0 : embedding_params(n))) + score_flops(n) * n.layers / n.seq / n.seq * context;
+  const double flops = 2 * (active_params(n) - (n.tied ? 0 : embedding_params(n))) +
+                       score_flops(n) * n.layers / n.seq / n.seq * context;
   const double count = flops * b / j.mp / j.pp / (peak * matrix_share(d, used, true));
   double talk = 0;
-  if (j.mp > 1) talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp));
+  if (j.mp > 1)
+    talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp));
   if (j.ep > 1)
-    talk += layers * n.expert_share() * 2 *
-            all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
-  const double launch = layers * (12 + (n.experts > 0 ? 12 : 0)) * launch_seconds(d) / 2;  // replayed from a graph
+    talk +=
+        layers * n.expert_share() * 2 *
+        all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
+  const double launch =
+      layers * (12 + (n.experts > 0 ? 12 : 0)) * launch_seconds(d) / 2;  // replayed from a graph
   return j.pp * (std::max({read + kRamp * launch, count, launch}) + talk);
 }
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   StepTime s;
   const double dense = peak_for(d, j.precision, &s.precision);
-  const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == "decoder"), stream = d.bandwidth * stream_share(d);
+  const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == "decoder"),
+               stream = d.bandwidth * stream_share(d);
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
   const double point = s.seconds.point;

@@ -8,8 +8,8 @@
 namespace yuloh::advise {
 
 struct TimeItem {
-  const char*
-      what;  // arithmetic, elementwise, optimizer, launch, tensor, experts, context, pipeline, bubble, data, offload, tokens
+  const char* what;  // arithmetic, elementwise, optimizer, launch, tensor, experts, context, pipeline,
+                     // bubble, data, offload, tokens
   double seconds;
 };
 struct StepTime {

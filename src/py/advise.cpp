@@ -67,6 +67,7 @@ void fields_axes(V& v, T& a) {
 template <class V, class T>
 void fields_freedom(V& v, T& f) {
   v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp);
+  v("dp", f.dp), v("mp", f.mp), v("pp", f.pp), v("sharding", f.sharding), v("cp", f.cp), v("ep", f.ep), v("vpp", f.vpp);
 }
 
 struct Reader {
@@ -209,11 +210,11 @@ nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2
   return r;
 }
 nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
-                 double hours, double most) {
+                 double hours, double most, nb::dict freedom) {
   const Question q(network, job, fabric);
   const std::vector<Device> all = devices_from(devices);
   nb::list r;
-  for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most)) {
+  for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most, read_freedom(freedom))) {
     nb::dict one;
     one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours),
     one["kilowatt_hours"] = o.kilowatt_hours;
@@ -270,7 +271,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_decoding", &decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a);
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
-        "most"_a);
+        "most"_a, "freedom"_a);
   m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
   m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a,
         "max_batch"_a);

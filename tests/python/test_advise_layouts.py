@@ -200,6 +200,17 @@ def test_speeds_of_published_runs():
     assert seen >= 8
 
 
+def test_degrees_that_are_given_are_kept():
+    words = ("llama-13b", "--device", "h100", "--count", "16", "--batch", "64", "--json")
+    for fixed in (("mp", 2), ("pp", 4), ("pp", 1), ("cp", 2), ("sharding", 4)):
+        found = json.loads(run(*words, f"--{fixed[0]}", str(fixed[1])).stdout)["layouts"]["found"]
+        assert found and all(x["job"][fixed[0]] == fixed[1] for x in found), fixed
+    found = json.loads(run(*words, "--pp", "4", "--vpp", "5", "--micro-batch", "1").stdout)["layouts"]["found"]
+    assert found and all(x["job"]["vpp"] == 5 and x["job"]["micro"] == 1 for x in found)
+    found = json.loads(run(*words, "--recompute", "full", "--samples", "1e6", "--mp", "4").stdout)["training"]["rows"]
+    assert found and all(x["layout"]["job"]["mp"] == 4 and x["layout"]["job"]["recompute"] == "full" for x in found)
+
+
 # -- errors --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "words,said",

@@ -71,18 +71,22 @@ class Question:
     def core_device(self, entry: dict) -> dict:
         return catalogue.core_device(entry, self.prices.get(entry["id"]))
 
-    def search(self, entry: dict, count: float, keep: int = 1) -> List[dict]:
-        """The fastest layouts of the job on `count` of a device; [] where none fits."""
-        freedom = {
+    def freedom(self) -> Dict[str, object]:
+        """What a search may change, and the degrees that were given."""
+        free: Dict[str, object] = {
             "recompute": self.job.get("recompute", "none") == "none",
             "stage": "stage" not in self.job,
             "micro": not self.given_micro,
         }
+        return {**free, **{k: self.job[k] for k in DEGREES if k in self.job}}
+
+    def search(self, entry: dict, count: float, keep: int = 1) -> List[dict]:
+        """The fastest layouts of the job on `count` of a device; [] where none fits."""
         job = {k: v for k, v in self.job.items() if k not in DEGREES}
         if not self.given_micro:
             job.pop("micro", None)
         return _core.advise_search(
-            self.network, job, self.core_device(entry), self.fabric, float(count), freedom, keep
+            self.network, job, self.core_device(entry), self.fabric, float(count), self.freedom(), keep
         )
 
 

@@ -201,6 +201,7 @@ def train(q: Question) -> dict:
         float(q.goals["samples"]),
         float(q.goals.get("hours", 0)),
         float(q.most),
+        q.freedom(),
     )
     for r in rows:
         entry = q.devices[r["device"]]

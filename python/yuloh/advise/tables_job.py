@@ -26,7 +26,7 @@ def memory(a, focus, language: str) -> Section:
 
 
 def _shrinks(item: str, training: bool) -> str:
-    if item in ("weights", "gradients", "optimizer"):
+    if item in ("weights", "experts", "adapters", "gradients", "optimizer"):
         return "shrink_states" if training else "shrink_weights"
     return "shrink_runtime" if item == "runtime" else "shrink_batch" if training else "shrink_serving"
 

@@ -9,6 +9,8 @@ from ..report.text import duration, percent, three
 from . import words as w
 from .section import Section
 
+BITS = ("bits16", "bits8", "bits4")
+
 
 def decoding(a, language: str) -> Optional[Section]:
     """Tokens by how many requests are decoded together, on the device looked at."""
@@ -41,8 +43,9 @@ def concurrent(a, language: str, everything: bool) -> Optional[Section]:
     if not made:
         return None
     context = a["model"]["seq"] + made["new_tokens"]
-    kept = [r for r in made["devices"] if any(r[b] for b in ("bits16", "bits8", "bits4"))]
-    kept.sort(key=lambda r: -max(r[b]["most"][1] / r[b]["group"] for b in ("bits16", "bits8", "bits4") if r[b]))
+    kept = [r for r in made["devices"] if any(r[b] for b in BITS)]
+    # Most tokens of one device first: memory alone would put hosts in front.
+    kept.sort(key=lambda r: -max(r[b]["rows"][-1]["tokens"] / r[b]["group"] for b in BITS if r[b]))
 
     def cell(found):
         if not found:
