@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "base/cgroup.h"
+#include "base/poll.h"
 
 namespace yuloh {
 namespace {
@@ -129,13 +130,19 @@ void reset_affinity() {
 }
 
 void parallel_chunks(int64_t n, ChunkFn fn, void* context, double serial_seconds) {
+  constexpr int64_t kPollEvery = 64;
+  const std::function<void()>* const poll = poll_between_chunks;  // of this thread; the team's others have none
   const int team = static_cast<int>(std::min<int64_t>(n, num_threads()));
   if (team <= 1 || inside || omp_in_parallel() || avoid_team(serial_seconds)) {
-    for (int64_t i = 0; i < n; ++i) fn(context, i);
+    for (int64_t i = 0; i < n; ++i) {
+      fn(context, i);
+      if (poll && i % kPollEvery == kPollEvery - 1) (*poll)();
+    }
     return;
   }
   std::exception_ptr error;
   std::mutex error_mutex;
+  std::atomic<bool> stop{false};
   const double start = seconds();
   double own = start;
 #pragma omp parallel num_threads(team)
@@ -143,8 +150,13 @@ void parallel_chunks(int64_t n, ChunkFn fn, void* context, double serial_seconds
     const int64_t t = omp_get_thread_num(), of = omp_get_num_threads();
     inside = true;
     try {
-      for (int64_t i = n * t / of; i < n * (t + 1) / of; ++i) fn(context, i);
+      const int64_t begin = n * t / of, end = n * (t + 1) / of;
+      for (int64_t i = begin; i < end && !stop.load(std::memory_order_relaxed); ++i) {
+        fn(context, i);
+        if (t == 0 && poll && i % kPollEvery == kPollEvery - 1) (*poll)();
+      }
     } catch (...) {
+      stop = true;
       const std::lock_guard<std::mutex> lock(error_mutex);
       if (!error) error = std::current_exception();
     }

@@ -9,6 +9,8 @@
 #include <unordered_set>
 
 #include "formats/onnx_check.h"
+#include "run/closing.h"
+#include "run/executor.h"
 #include "run/recording.h"
 
 namespace yuloh::formats {
@@ -111,6 +113,7 @@ class Recorder : public InFlight {
   std::vector<Item> body(const ModelGraph& g, std::vector<Item> inputs) {
     if (inputs.size() != g.inputs.size())
       value_error("import: a subgraph takes ", g.inputs.size(), " inputs, got ", inputs.size(), ".");
+    begin_one();  // a body without nodes, too
     Scope s{scope_, &g, {}, scope_->attrs, scope_->opsets};
     for (size_t i = 0; i < inputs.size(); ++i) s.values[g.inputs[i].name] = std::move(inputs[i]);
     return graph(s);
@@ -120,6 +123,10 @@ class Recorder : public InFlight {
       value_error("import: ", describe_node(node), ": ", what, " has shape ", v.shape(),
                   "; expected one element.");
     return load_double(buffer(v, what, node)->data(), v.dtype()) != 0;
+  }
+  // A loop that cannot end before `trips` iterations.
+  void expect_trips(int64_t trips, const ModelGraph& g) const {
+    if (trips > (kMaxNodes - count_) / static_cast<int64_t>(g.nodes.size() + 1)) too_many(cat(trips, " times ", g.nodes.size()));
   }
   std::vector<std::pair<const std::vector<Item>*, const std::vector<Values>*>> held_;
   Model const& model() const { return model_; }
@@ -218,9 +225,7 @@ class Recorder : public InFlight {
     }
   }
   void apply(const ModelNode& n) {
-    if (++count_ > kMaxNodes)
-      value_error("import: more than ", kMaxNodes,
-                  " nodes come out of the model's loops and functions. Hint: is a trip count damaged?");
+    begin_one();
     if (const auto f = model_.functions.find(function_key(n)); f != model_.functions.end())
       return function(n, f->second);
     const ImportFn* fn = find_import(model_.dialect, operator_key(n));
@@ -238,6 +243,17 @@ class Recorder : public InFlight {
     for (size_t k = 0; k < n.outputs.size(); ++k)
       if (!n.outputs[k].empty() && k < 1 && !scope_->values.count(n.outputs[k]))
         i.unsupported("its mapping makes no result");
+  }
+
+  // A node or an iteration. Ctrl-C acts here, too.
+  void begin_one() {
+    if (++count_ > kMaxNodes) too_many(cat("more than ", kMaxNodes));
+    if (count_ % 64 == 0)
+      if (const auto& poll = poll_function()) poll();
+  }
+  [[noreturn]] static void too_many(const std::string& n) {
+    value_error("import: ", n, " nodes come out of the model's loops and functions; expected at most ", kMaxNodes,
+                ". Hint: is a trip count damaged?");
   }
 
   // A function's nodes mean something else at every call.
@@ -264,7 +280,7 @@ class Recorder : public InFlight {
       if (const auto it = scope_->values.find(name); it != scope_->values.end()) i = it->second;
       if (i.list) return;
       if (i.value && i.value.node->kind == Node::Kind::kOp)
-        i.value = make_data(i.value.type(), buffer(i.value, name, n));
+        check_constant_work(i.value, cat("import: '", name, "'")), i.value = make_data(i.value.type(), buffer(i.value, name, n));
       i.fixed = true, out.push_back(std::move(i));
     }
     for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k]);
@@ -476,6 +492,7 @@ void Import::list_out(size_t i, List list) {
   item.list = std::move(list);
   recorder_.set(node.outputs[i], std::move(item));
 }
+void Import::expect_trips(int64_t trips, const ModelGraph& g) const { recorder_.expect_trips(trips, g); }
 std::vector<Item> Import::run_items(const ModelGraph& body, std::vector<Item> inputs) {
   return recorder_.body(body, std::move(inputs));
 }

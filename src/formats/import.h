@@ -56,6 +56,7 @@ class Import {
   void out(size_t i, Value v);
   Values run(const ModelGraph& body,
              const Values& inputs);  // a branch or one iteration; sees the outer names
+  void expect_trips(int64_t trips, const ModelGraph& body) const;  // refuses a loop that is too long before it begins
   std::vector<Item> run_items(const ModelGraph& body, std::vector<Item> inputs);  // the same with lists
   // While it lives, a run that a read starts keeps these values: a loop's own state is bound to no name.
   struct Held {

@@ -3,6 +3,7 @@
 #include <array>
 #include <new>
 
+#include "base/poll.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 
@@ -66,6 +67,7 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
     for (const Slot& x : s.slots) ptrs.push_back(b.at(x));
     if (s.donates) r->wrote_donated = true;
     try {
+      const PollBetweenChunks interruptible(poll && !r->wrote_donated ? &poll : nullptr);
       const int64_t begin = number >= 0 ? profile::now() : 0;
       dry ? s.kernel->rehearse(ptrs.data()) : s.kernel->run(ptrs.data());
       if (begin) profile::kernel_ran(number, static_cast<uint32_t>(&s - plan.steps.data()), begin);

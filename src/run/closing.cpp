@@ -217,6 +217,9 @@ std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Val
     }
   }
   if (bytes) room(bytes);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] && !has_buffer(values[i]) && values[i].node->kind == Node::Kind::kOp && !map_.count(keys[i]))
+      check_constant_work(values[i], "prepare");
   for (size_t first = 0; first < missing.size();) {
     std::vector<Value> roots;
     size_t part = 0;
@@ -232,6 +235,29 @@ std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Val
     if (done) done();
   }
   return r;
+}
+
+void check_constant_work(const Value& v, const std::string& who) {
+  double elements = 0, held = 0;
+  std::unordered_set<const void*> seen;
+  std::vector<const Node*> stack{v.node.get()};
+  while (!stack.empty()) {
+    const Node* n = stack.back();
+    stack.pop_back();
+    if (!seen.insert(n).second) continue;
+    for (const Value& x : n->inputs) {
+      if (!n->op->view) elements += static_cast<double>(numel(x.shape()));
+      if (x.node->kind == Node::Kind::kOp && !x.node->materialised(x.index)) stack.push_back(x.node.get());
+      else if (has_buffer(x) && seen.insert(x.node->outputs[x.index].buffer->storage.get()).second)
+        held += static_cast<double>(x.node->outputs[x.index].buffer->storage->bytes);
+    }
+    for (const auto& o : n->outputs)
+      if (!n->op->view) elements += static_cast<double>(numel(o.type.shape));
+  }
+  const double most = std::max(kConstantWork, 64 * held);
+  if (elements > most)
+    value_error(who, ": ", elements, " elements would be computed from ", held, " bytes of constants; expected at most ", most,
+                ". Hint: is a shape in the file damaged?");
 }
 
 Ref<Buffer> Constants::keep(FixedData& data) {

@@ -22,6 +22,12 @@ struct ClosedGraph {
 ClosedGraph close_graph(const std::vector<Value>& roots, const std::vector<TensorType>& fed, bool (*inside)(const Node&));
 bool belongs_to_plan(const Node& n);  // depends on a placeholder, or costs nothing (a view, a plain number)
 
+// Arithmetic on constants is done once and ahead of time, so it must not be able to take for ever: a shape of a damaged or
+// hostile file may ask for any size. Throws Error (kValue) where it reads and makes more elements than 2^30, or than 64 for
+// each byte of the constants in memory.
+inline constexpr double kConstantWork = 1 << 30;
+void check_constant_work(const Value& v, const std::string& who);
+
 class Constants {
  public:
   // Data of values that no placeholder reaches (a null value: null). Small data is shared by content, all else by the
