@@ -59,9 +59,9 @@ def test_answers(tmp_path, text):
         ("import ctypes; ctypes.string_at(0)", "ended by SIGSEGV"),
         ("os._exit(0)", "with status 0"),
         ("sys.exit(0)", "ended itself (exit status 0)"),
-        ("while True: pass", "no optimizer step within 2 s"),
-        ("time.sleep(1000)", "no optimizer step within 2 s"),
-        ("sum(range(10 ** 14))", "no optimizer step within 2 s"),
+        ("while True: pass", "still runs after 2 s before its first optimizer step"),
+        ("time.sleep(1000)", "still runs after 2 s before its first optimizer step"),
+        ("sum(range(10 ** 14))", "still runs after 2 s before its first optimizer step"),
         ("input('name?')", "no standard input"),
         ("import argparse; p = argparse.ArgumentParser(); p.add_argument('--x', required=True); p.parse_args()", "after --"),
         ("open('/no/such/data')", "No such file"),
@@ -103,6 +103,44 @@ def test_nothing_is_left_running_after_an_interrupt(tmp_path):
     assert command.returncode == 130 and "Traceback" not in said
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
+
+
+LAYERS = """import paddle
+class Of(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.l = paddle.nn.Linear(4, 4)
+class Raises(Of):
+    def forward(self, x):
+        raise RuntimeError("boom")
+class Endless(Of):
+    def forward(self, x):
+        while float(self.l(x).sum()) < 1e9: pass
+class Kills(Of):
+    def forward(self, x):
+        import os; os.kill(os.getpid(), 9)
+class Branches(Of):
+    def forward(self, x):
+        return self.l(x) if x.sum() > 0 else self.l(self.l(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "name,said",
+    [
+        ("Raises", "line 8: the model cannot be traced: RuntimeError: boom"),
+        ("Endless", "line 11: still runs after 2 s before it was planned"),
+        ("Kills", "line 14: the script was ended by SIGKILL before it was planned"),
+    ],
+)
+def test_a_layer_that_cannot_be_planned(tmp_path, name, said):
+    done = run(script(tmp_path, LAYERS, "") + f":{name}", "--input", "8,4", "--time-limit", "2", ok=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_layer_that_branches_on_data_is_planned_along_zeros(tmp_path):
+    found = json.loads(run(script(tmp_path, LAYERS, "") + ":Branches", "--input", "8,4", "--json").stdout)
+    assert found["model"]["params"] == 20
 
 
 def test_arguments_without_a_script():

@@ -225,8 +225,8 @@ def test_what_no_machine_holds_or_nothing_follows_from_is_one_sentence(command, 
 
 
 def test_names_beyond_the_terminal_are_escaped():
-    done = yuloh("advise", "resnet50", "--language", "zh", PYTHONIOENCODING="ascii", LC_ALL="C")
-    assert done.returncode == 0 and "\\u" in done.stdout
+    done = yuloh("advise", "模型.onnx", "--inference", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 2 and "\\u6a21" in done.stderr
 
 
 def test_output_that_cannot_be_written_is_not_status_0(monkeypatch, capsys):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from .. import _core
 from . import catalogue, from_plan, question
 from . import prices as prices_of
 
@@ -144,9 +145,9 @@ def _devices(args, entries):
 def _goals(args, network) -> dict:
     goals = {}
     if args.tokens is not None:
-        seq = args.seq or network.get("seq")
-        if not seq:
-            raise ValueError("advise: --tokens needs a sequence length. Hint: --seq, or --samples instead.")
+        if network["kind"] == "totals":
+            raise ValueError("advise: --tokens is for a model of sequences. Hint: --samples instead.")
+        seq = _core.advise_network(question.floats(network))["network"]["seq"]
         goals["samples"] = args.tokens / seq
     if args.samples is not None:
         goals["samples"] = args.samples
@@ -158,6 +159,13 @@ def _goals(args, network) -> dict:
     ):
         if getattr(args, option) is not None:
             goals[name] = getattr(args, option) * scale
+    if args.max_batch is not None:
+        _whole("max-batch", args.max_batch)
+    for option in ("new_tokens", "max_batch", "p99"):
+        if getattr(args, option) is not None and not args.inference:
+            raise ValueError(f"advise: --{option.replace('_', '-')} is for serving. Hint: add --inference.")
+    if args.p99 is not None and args.rate is None:
+        raise ValueError("advise: --p99 needs the requests a second. Hint: --rate R.")
     if "rate" in goals and not args.inference:
         raise ValueError("advise: --rate is for serving. Hint: add --inference.")
     if "hours" in goals and "samples" not in goals:

@@ -298,10 +298,10 @@ def _fit(rows):
 
 def calibrate(path: Any = None, quick: bool = False, tell: Callable[[str], None] = lambda line: None) -> Tuple[Path, Dict[str, Any]]:
     """Measures and writes the device file. Returns (its path, its contents)."""
+    from ..bench.results import write_atomically
+
     target = device_file.default_path() if path is None else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     record = measure(quick, tell)
-    new = target.with_name(target.name + ".new")
-    new.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    os.replace(new, target)
+    write_atomically(target, json.dumps(record, indent=1) + "\n")
     return target, record

@@ -55,7 +55,7 @@ def _ask(question: dict, seconds: float) -> dict:
             except ProcessLookupError:
                 pass
             child.wait()
-        return _outcome(question["file"], seconds, child.returncode, end, _text(result), _text(crash))
+        return _outcome(question["file"], "it was planned" if question["name"] else "its first optimizer step", seconds, child.returncode, end, _text(result), _text(crash))
 
 
 def _watch(child: subprocess.Popen, seconds: float) -> str:
@@ -70,7 +70,7 @@ def _watch(child: subprocess.Popen, seconds: float) -> str:
             return ""
         except subprocess.TimeoutExpired:
             if time.monotonic() > last:
-                return f"no optimizer step within {seconds:g} s"
+                return "late"
         try:
             with open(f"/proc/{child.pid}/statm", encoding="ascii") as file:
                 held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -79,7 +79,7 @@ def _watch(child: subprocess.Popen, seconds: float) -> str:
         if held > most:
             os.kill(child.pid, signal.SIGABRT)  # its crash handler writes the line down
             time.sleep(0.2)
-            return f"it holds {held / 2**30:.3g} GiB of memory before its first optimizer step"
+            return f"holds {held / 2**30:.3g} GiB of memory"
 
 
 def _error_stream():
@@ -94,24 +94,24 @@ def _text(file) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-def _outcome(file: str, seconds: float, status: int, end: str, result: str, crash: str) -> dict:
+def _outcome(file: str, goal: str, seconds: float, status: int, end: str, result: str, crash: str) -> dict:
     try:
         return json.loads(result)
     except ValueError:
         pass
     line = re.search(rf'File "{re.escape(os.path.abspath(file))}", line (\d+)', crash) or re.search(r"^line (\d+)", crash)
     at = f"advise: {file}{f', line {line[1]}' if line else ''}: "
-    if not end and crash.startswith("Timeout"):
-        end = f"no optimizer step within {seconds:g} s"
+    if end == "late" or crash.startswith("Timeout"):
+        end = f"still runs after {seconds:g} s"
     if end:
-        return {"error": f"{at}{end}. Hint: --time-limit S, or FILE.py:NAME with --input."}
+        return {"error": f"{at}{end} before {goal}. Hint: --time-limit S, or FILE.py:NAME with --input."}
     if status < 0:
         number = -status
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         memory = ", perhaps for lack of memory" if name == "SIGKILL" and not line else ""
-        return {"error": f"{at}the script was ended by {name} before its first optimizer step{memory}. "
+        return {"error": f"{at}the script was ended by {name} before {goal}{memory}. "
                 "Hint: FILE.py:NAME with --input plans one model of it."}
-    return {"error": f"{at}the script ended the process with status {status} before its first optimizer step."}
+    return {"error": f"{at}the script ended the process with status {status} before {goal}."}
 
 
 # -- the other side ------------------------------------------------------------------------------------
@@ -149,7 +149,13 @@ def _found(asked: dict) -> dict:
         model, specs = user_file.model_of(asked["file"], asked["name"], specs, job, asked["args"])
     if specs[0][0] and specs[0][0][0] > 0:
         job.setdefault("batch", specs[0][0][0])
-    network = from_plan.network_of_model(model, specs, job, asked["title"])
+    try:
+        network = from_plan.network_of_model(model, specs, job, asked["title"])
+    except ValueError as error:
+        if error.__cause__ is None:
+            raise
+        at = f"{asked['file']}{user_file.line_of(asked['file'], error.__cause__)}"
+        raise ValueError(str(error).replace("advise: ", f"advise: {at}: ", 1)) from None
     return {"network": network, "job": job}
 
 

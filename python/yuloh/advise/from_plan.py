@@ -135,7 +135,7 @@ def _facts(model, specs, job, batch: int) -> dict:
         said = str(error).strip().splitlines() or [""]
         raise ValueError(
             f"advise: the model cannot be traced: {type(error).__name__}: {said[0][:300]} Hint: check --input."
-        ) from None
+        ) from error
 
 
 def _network(a: dict, b: dict, batch: int, job, title: str):

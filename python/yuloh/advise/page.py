@@ -6,6 +6,7 @@ The sliders look up figures that the core reckoned beforehand; the page needs no
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from pathlib import Path
@@ -43,6 +44,8 @@ def write(q: Question, answer: Dict[str, object], path: Path) -> Path:
     """Writes the page. Raises ImportError naming the extra when jinja2 is missing, OSError when `path` cannot be written."""
     from ..bench.results import write_atomically
 
+    if not path.name or path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, render(q, answer))
     return path

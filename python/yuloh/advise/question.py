@@ -40,7 +40,7 @@ class Question:
     facts: Optional[dict] = None  # of the planned model, where there is one
 
     def __post_init__(self) -> None:
-        completed = _core.advise_network(_floats(self.network))
+        completed = _core.advise_network(floats(self.network))
         self.network = completed["network"]
         self.remarks = list(self.remarks) + completed["remarks"]
         self.size_class = completed["class"]
@@ -52,14 +52,14 @@ class Question:
         self.job.setdefault("batch", DEFAULT_BATCH[self.size_class] if training else 1)
         if training and not self.given_micro and not self.given_split and self.size_class >= 2:
             self.job["micro"] = 1
-        self.job = _floats(self.job)
+        self.job = floats(self.job)
         if not self.devices:
             self.devices = catalogue.reckoned()
         self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
         for name, value in self.goals.items():
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
                 raise ValueError(
-                    f"advise: {name} must be a number above 0, got {value}. Hint: check --{name}."
+                    f"advise: {name} must be a number above 0, got {value}. Hint: check --{name.replace('_', '-')}."
                 )
         if self.count is not None and not 1 <= self.count <= 1 << 17:
             raise ValueError(f"advise: --count must be 1 to {1 << 17}, got {self.count}.")
@@ -90,7 +90,7 @@ class Question:
         )
 
 
-def _floats(d: Dict[str, object]) -> Dict[str, object]:
+def floats(d: Dict[str, object]) -> Dict[str, object]:
     return {k: float(v) if isinstance(v, int) and not isinstance(v, bool) else v for k, v in d.items()}
 
 

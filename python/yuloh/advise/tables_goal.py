@@ -118,6 +118,8 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
 
 def yearly(found: dict, runs_per_day: float) -> dict:
     """Hours and money a year of the cheapest training, by the report's arithmetic (runs x hours x 365 x devices x price)."""
+    if not 0 < runs_per_day <= 1e6:
+        raise ValueError(f"advise: --runs-per-day must be above 0 and at most 1e6, got {runs_per_day:g}.")
     best = (found.get("training") or {}).get("best")
     if not best:
         raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")

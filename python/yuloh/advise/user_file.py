@@ -18,7 +18,7 @@ class Failed(ValueError):
     def __init__(self, file: str, error: BaseException, what: str) -> None:
         self.again = isinstance(error, Exception) and not isinstance(error, (SyntaxError, ImportError, OSError, EOFError))
         said = str(error).strip().splitlines() or [""]
-        line = _line(file, error)
+        line = line_of(file, error)
         if isinstance(error, SystemExit):
             told = f"ended itself (exit status {error.code if isinstance(error.code, int) else int(error.code is not None)})"
             super().__init__(f"advise: {file}{line}: {told} before {what}. Hint: arguments of the script go after --; "
@@ -29,7 +29,7 @@ class Failed(ValueError):
         super().__init__(f"advise: {file}{line}: failed before {what}: {told}.{hint}")
 
 
-def _line(file: str, error: BaseException) -> str:
+def line_of(file: str, error: BaseException) -> str:
     """", line 12": the innermost line of the file that led to the error."""
     path, found = os.path.abspath(file), None
     if isinstance(error, SyntaxError) and error.filename == path:

@@ -21,7 +21,12 @@ def now() -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Old or new content, never half of it; OSError passes on after the temp file is removed."""
+    """Old or new content, never half of it; OSError passes on after the temp file is removed. What is no regular file (a
+    device, a pipe) is written to: a rename would put a file in its place."""
+    if path.exists() and not path.is_file():
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(scratch, "w", encoding="utf-8") as f:

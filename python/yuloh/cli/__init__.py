@@ -83,21 +83,28 @@ def _carry_out(args) -> int:
         sys.stderr.close()
         return 141
     except (ValueError, FileNotFoundError, MissingExtra) as error:
+        if isinstance(error, FileNotFoundError) and error.errno is not None:  # the system's, not a sentence of ours
+            return _refused(args, error)
         if args.command in ("run", "profile"):  # a script's own errors are shown by run itself
             raise
         print(f"yuloh {args.command}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        if args.command in ("run", "profile"):
-            raise
-        what = f"{error.strerror or error}".rstrip(".") + (f": {error.filename}" if error.filename else "")
-        print(f"yuloh {args.command}: {what}. Hint: check the path, the permissions and the free space there.", file=sys.stderr)
-        return 2
+        return _refused(args, error)
     except (ArithmeticError, MemoryError, RecursionError) as error:  # sizes, divisors and nesting of somebody's file
         if args.command in ("run", "profile"):
             raise
         print(f"yuloh {args.command}: {error or type(error).__name__}", file=sys.stderr)
         return 2
+
+
+def _refused(args, error: OSError) -> int:
+    """What the system refused, in one sentence."""
+    if args.command in ("run", "profile"):
+        raise error
+    what = f"{error.strerror or error}".rstrip(".") + (f": {error.filename}" if error.filename else "")
+    print(f"yuloh {args.command}: {what}. Hint: check the path, the permissions and the free space there.", file=sys.stderr)
+    return 2
 
 
 class Printable:

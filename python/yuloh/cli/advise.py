@@ -18,6 +18,7 @@ answer (also "nothing does it"), 2 for a mistake in what was asked, 130 when int
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import math
 import sys
@@ -33,13 +34,35 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"got {text!r}; expected a number such as 32 or 7e9") from None
 
 
+def _one_of(*known: str) -> dict:
+    """For argparse: one of the words, or an error that names near ones."""
+
+    def word(text: str) -> str:
+        if text.lower() in known:
+            return text.lower()
+        near = difflib.get_close_matches(text.lower(), known, 3, 0.5)
+        raise argparse.ArgumentTypeError(
+            f"unknown, got {text!r}; expected {', '.join(known)}.{f' Near: {near[0]}.' if near else ''}"
+        )
+
+    return {"type": word, "metavar": "|".join(known)}
+
+
+def _mistake(message: str) -> None:
+    """One sentence instead of the whole usage."""
+    sys.stderr.write(f"yuloh advise: {message.rstrip('.')}. Hint: yuloh advise --help.\n")
+    raise SystemExit(2)
+
+
 def add(commands) -> None:
     p = commands.add_parser(
         "advise",
         help="what a model needs, on which devices, for how much",
         description=__doc__,
+        usage="yuloh advise [MODEL] [options] [-- arguments of the script]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    p.error = _mistake
     p.add_argument(
         "model",
         nargs="?",
@@ -49,7 +72,7 @@ def add(commands) -> None:
     p.add_argument(
         "--time-limit", type=_number, default=120.0, metavar="S", help="of a script until its first step (default: 120)"
     )
-    p.add_argument("--list", choices=LISTS, dest="what", help="print what the catalogue knows")
+    p.add_argument("--list", **_one_of(*LISTS), dest="what", help="print what the catalogue knows")
     p.add_argument("--scenario", metavar="NAME", help="one of the article's scenarios: candidates, and why which")
     p.add_argument("--show", metavar="DEVICE", help="every figure of a device with its source and date")
     _model_options(p.add_argument_group("the model in numbers"))
@@ -57,7 +80,7 @@ def add(commands) -> None:
     _goal_options(p.add_argument_group("devices and goals"))
     out = p.add_argument_group("output")
     out.add_argument(
-        "--language", default="en", choices=("en", "zh"), help="of the text; the page has both (default: en)"
+        "--language", default="en", **_one_of("en", "zh"), help="of the text; the page has both (default: en)"
     )
     out.add_argument("--all", action="store_true", help="every device, change and layout, the decision matrix and the scenarios")
     out.add_argument("--json", action="store_true", help="the whole answer as JSON")
@@ -87,7 +110,7 @@ def _model_options(g) -> None:
     ):
         g.add_argument(f"--{name}", type=_number, metavar="N", help=what)
     g.add_argument(
-        "--kind", choices=("decoder", "encoder", "vision"), help="of transformer (default: decoder)"
+        "--kind", **_one_of("decoder", "encoder", "vision"), help="of transformer (default: decoder)"
     )
     g.add_argument(
         "--gated", action="store_true", help="gated feed-forward (SwiGLU), rotary positions, as in LLaMA"
@@ -103,17 +126,17 @@ def _model_options(g) -> None:
 def _job_options(g) -> None:
     g.add_argument("--inference", action="store_true", help="serve, not train")
     g.add_argument(
-        "--precision", choices=("fp32", "tf32", "fp16", "bf16", "fp8", "int8"), help="default: bf16"
+        "--precision", **_one_of("fp32", "tf32", "fp16", "bf16", "fp8", "int8"), help="default: bf16"
     )
     g.add_argument(
         "--optimizer",
-        choices=("sgd", "momentum", "adam", "adamw", "lamb", "adafactor"),
+        **_one_of("sgd", "momentum", "adam", "adamw", "lamb", "adafactor"),
         help="default: adamw",
     )
     g.add_argument("--batch", type=_number, metavar="N", help="samples of one step over all devices")
     g.add_argument("--micro-batch", type=_number, metavar="N", help="samples of one pass on one device")
-    g.add_argument("--recompute", choices=("none", "selective", "full"), help="default: the search decides")
-    g.add_argument("--offload", choices=("none", "optimizer", "all"), help="states, or all, on the host")
+    g.add_argument("--recompute", **_one_of("none", "selective", "full"), help="default: the search decides")
+    g.add_argument("--offload", **_one_of("none", "optimizer", "all"), help="states, or all, on the host")
     g.add_argument("--no-flash", action="store_true", help="attention that keeps its scores")
     g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates")
     g.add_argument("--lora", type=_number, metavar="RANK", help="train adapters of this rank beside frozen weights")
@@ -192,6 +215,9 @@ def carry_out(args) -> int:
 def _carry_out(args) -> int:
     from ..advise import known
 
+    if args.language == "zh" and not args.json and not _shows("内"):
+        sys.stderr.write(f"yuloh advise: this output ({sys.stdout.encoding}) has no Chinese; in English. Hint: PYTHONIOENCODING=utf-8.\n")
+        args.language = "en"
     if args.after_dashes and ".py" not in (args.model or ""):
         raise ValueError("advise: arguments after -- are a script's. Hint: yuloh advise train.py -- --epochs 3.")
     if args.show or args.what or args.scenario:
@@ -237,14 +263,20 @@ def _told(found) -> int:
     return 0
 
 
+def _shows(text: str) -> bool:
+    """Whether standard output has these signs."""
+    try:
+        return bool(text.encode(getattr(sys.stdout, "encoding", None) or "utf-8"))
+    except (UnicodeEncodeError, LookupError):
+        return False
+
+
 def _say(parts) -> int:
     """Parts with a line between them, in signs that the terminal has."""
     from ..advise import text
 
     said = "\n\n".join(p if isinstance(p, str) else text.plain(p) for p in parts)
-    try:
-        "–×µ".encode(sys.stdout.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
+    if not _shows("–×µ"):
         said = said.replace("–", "-").replace("×", "x").replace("µ", "u")
     print(said)
     return 0

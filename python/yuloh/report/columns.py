@@ -14,6 +14,8 @@ from typing import List, Sequence
 WIDTH = 100
 NARROWEST = 10  # that a column of words is squeezed to
 GAP = "  "
+# A word, a wide character or white space; what closes a sentence stays with what it closes.
+PIECES = re.compile(r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[，。；：）、]*|\s+")
 
 
 def width(text: str) -> int:
@@ -23,7 +25,7 @@ def width(text: str) -> int:
 def wrap(text: str, limit: int) -> List[str]:
     """Lines of `limit` columns, broken between words or after wide characters; a longer word is left whole."""
     lines, line = [], ""
-    for piece in re.findall(r"[\u2e80-\uffef]|[^\s\u2e80-\uffef]+|\s+", text):
+    for piece in PIECES.findall(text):
         if line.strip() and width(line + piece.rstrip()) > limit:
             lines.append(line.rstrip())
             line = ""
