@@ -30,6 +30,7 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   const double none = std::numeric_limits<double>::quiet_NaN();
   const auto one = [&](Job j, double data, double micro) {
     const bool ok = possible(n, j, data);
+    while (n.experts > 0 && std::fmod(data, 2 * j.ep) == 0 && std::fmod(n.experts, 2 * j.ep) == 0) j.ep *= 2;
     j.micro = micro, j.batch = micro * data * (j.pp > 1 ? a.passes : 1);
     (j.stage > 0 ? j.sharding : j.dp) = data;
     const Interval m = ok ? memory_of(n, j, devices[0]).total : Interval(none, none, none);

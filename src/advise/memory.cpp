@@ -79,8 +79,10 @@ KeptBytes kept_bytes(const Network& n, const Job& j) {
   }
   return k;
 }
-double scores_bytes(const Network& n, const Job& j) {  // softmax and dropout outputs and a mask byte
-  return n.heads * tokens(n, j) * n.seq * (2 * activation_bytes(j) + 1) / j.mp;
+// Softmax and dropout outputs and a mask byte; a stack that runs op by op keeps the float32 softmax too.
+double scores_bytes(const Network& n, const Job& j) {
+  const double e = activation_bytes(j), wide = j.eager && e < 4 ? 4 : 0;
+  return n.heads * tokens(n, j) * n.seq * (2 * e + 1 + wide) / j.mp;
 }
 double layer_input(const Network& n, const Job& j) {
   return activation_bytes(j) * tokens(n, j) * n.hidden / (j.sequence_parallel ? j.mp : 1);

@@ -165,7 +165,7 @@ def test_published_layouts(row):
 
 def test_enough_published_layouts_are_reproduced():
     ours = [r for r in PUBLISHED["layouts"] if "explained" not in r]
-    assert len(ours) >= 40 and sum(not r["fits"] for r in ours) >= 10
+    assert len(ours) >= 120 and sum(not r["fits"] for r in ours) >= 30
     assert len({r["source"] for r in ours}) >= 10
 
 
