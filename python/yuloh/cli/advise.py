@@ -7,6 +7,9 @@ yuloh advise train.py                                     a training script, fol
 yuloh advise train.py:net --input 32,3,224,224            a Layer, or a function that makes one, of a Python file
 yuloh advise model.onnx --inference --batch 8             a model file (ONNX, Paddle, a saved Yuloh program)
 yuloh advise llama-7b --device a100-80 --count 8 --samples 156e3 --hours 24 --prices my_prices.csv --html advice.html
+yuloh advise llama-7b --lora 16 --weight-bits 4 --device rtx4090     adapters beside frozen weights of 4 bits (QLoRA)
+yuloh advise llama3-8b --inference --seq 4096 --new-tokens 256       requests at once, tokens a second by batch
+yuloh advise mixtral-8x7b --count 16 --device h100 --fleet train.py  experts; a training script for Paddle's fleet
 yuloh advise resnet50 --inference --rate 2400 --p99 18 --prices my_prices.csv
 yuloh advise --scenario nlp                               one of the article's: course, vision, nlp, pretrain, edge
 yuloh advise --list devices|presets|networks|scenarios|matrix      what is known; yuloh advise --show t4: every figure and source
