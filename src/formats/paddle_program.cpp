@@ -324,6 +324,7 @@ std::shared_ptr<const Model> read_program_desc(const std::string& path, const Re
       value_error("read: ", path, " has a block ", i, " inside block ", blocks[i].parent, ".");
   Builder b(path, std::move(blocks));
   b.main(&m->graph);
+  m->path = path;
   m->graph.weights = read_paddle_weights(weights_path(path, params), b.parameters());
   return m;
 }

@@ -282,6 +282,7 @@ std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage
   if (root.is_discarded()) value_error("read: ", path, " is not valid JSON.");
   Reader r(path, m.get());
   r.read(root);
+  m->path = path;
   m->graph.weights = read_paddle_weights(weights_path(path, params), r.parameters());
   size_t scratch = 0;
   for (const auto& [name, type] : r.scratch()) {

@@ -284,3 +284,27 @@ def test_measure_by_hand():
     assert m["overflow"] and m["not_finite"] == 1
     m = _core.measure(np.array([3, 4, 5]), np.array([3, 9, 5]), np.array([3, 4, 5]), 2.0 ** -24, "int64")
     assert m["differing"] == 1 and m["sensitive"] == 1
+
+
+def _saved(folder, name, forward, *specs):
+    paddle.jit.save(paddle.jit.to_static(forward), str(folder / name), input_spec=[paddle.static.InputSpec(*s) for s in specs])
+    return str(folder / f"{name}.json"), str(folder / f"{name}.yuloh")
+
+
+@pytest.mark.parametrize("form", [0, 1])
+@pytest.mark.parametrize("specs, words", [
+    ([([2, 5],)], r"`x` float32\[2, 3\] of a.* and `x` float32\[2, 5\] of b"),
+    ([([2, 3], "int64")], r"and `x` int64\[2, 3\] of b"),
+    ([([2, 3],), ([2, 3],)], r"and `x` float32\[2, 3\], `y` float32\[2, 3\] of b"),
+])
+def test_models_with_other_inputs_are_refused_by_their_names(tmp_path, form, specs, words):
+    a = _saved(tmp_path, "a", lambda x: x * 2 + 1, ([2, 3],))
+    b = _saved(tmp_path, "b", (lambda x, y: x * 2 + y) if len(specs) > 1 else lambda x: x * 2 + 1, *specs)
+    with pytest.raises(ValueError, match="the inputs differ, got .*" + words):
+        paddle.inference.diff(a[form], b[form])
+
+
+def test_a_paddle_file_is_named_when_its_inputs_do_not_suit(tmp_path):
+    path, _ = _saved(tmp_path, "net", lambda x: x * 2 + 1, ([2, 3],))
+    with pytest.raises(ValueError, match="input 'x' of .*net.json has shape"):
+        paddle._core.FileModel(path, "").record([paddle.ones([4, 3])])

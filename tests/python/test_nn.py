@@ -319,3 +319,13 @@ def test_signatures_are_paddles():
             if [a.replace(" ", "") for a in got] != [a.replace(" ", "") for a in plain]:
                 wrong.append(f"{name}: {got}; Paddle's: {plain}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_set_state_dict_warns_once_however_many_names_are_missing():
+    net, other = paddle.nn.Sequential(*[paddle.nn.Linear(2, 2) for _ in range(20)]), paddle.nn.Linear(2, 3)
+    with pytest.warns(UserWarning) as said:
+        missing, _ = net.set_state_dict({"0.weight": other.weight, "1.weight": net[1].weight})
+    assert len(said) == 1 and len(missing) == 39
+    text = str(said[0].message)
+    assert "39 of 40 are not loaded, 38 missing in the given dict: 0.bias, 1.bias, 2.weight" in text and "and 26 more" in text
+    assert "1 of another shape: 0.weight (got shape [2, 3]; expected [2, 2])" in text

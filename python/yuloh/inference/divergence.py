@@ -142,10 +142,10 @@ def diff(a, b, inputs=None, *, sizes=None, seed=0, params_a="", params_b="", rep
         b, params_b = first.path + os.fspath(b), params_b or params_a
     second = Side(b, params_b)
     sides = (first, second)
-    arrays = _inputs_for(first, inputs, sizes, seed)
+    ports = [_core.load_program(s.path, s.params).inputs for s in sides]
+    arrays = _inputs_for(first, ports[0], inputs, sizes, seed)
+    _check_same_inputs(sides, ports)
     fed = [dict(zip(first.subject.inputs, arrays)), dict(zip(second.subject.inputs, arrays))]
-    if len(second.subject.inputs) != len(arrays):
-        raise ValueError(f"diff: {first.label} takes {len(arrays)} inputs, {second.label} takes {len(second.subject.inputs)}.")
     same = os.path.samefile(first.path, second.path)
     spots = [s.subject.spots(list(f.values())) for s, f in zip(sides, fed)]
     values = [s.run(f, [p["name"] for p in sp]) for s, f, sp in zip(sides, fed, spots)]
@@ -190,8 +190,19 @@ def run_values(spec, inputs):
     return [v.astype("float64").numpy() if v.dtype.is_floating_point() else v.numpy() for v in side.run(fed).values()]
 
 
-def _inputs_for(side, inputs, sizes, seed):
-    ports = _core.load_program(side.path, side.params).inputs
+def _check_same_inputs(sides, ports):
+    """Both take the same inputs, as far as their files say; names may differ."""
+    a, b = (s.label for s in sides)
+    described = [", ".join(f"`{p[0]}` {p[1].name}{[n if n >= 0 else None for n in p[2]]}" for p in side) or "none" for side in ports]
+    same = len(ports[0]) == len(ports[1]) and all(
+        p[1] == q[1] and (not p[2] or not q[2] or len(p[2]) == len(q[2])) and all(m == n or m < 0 or n < 0 for m, n in zip(p[2], q[2]))
+        for p, q in zip(*ports))
+    if not same:
+        raise ValueError(f"diff: the inputs differ, got {described[0]} of {a} and {described[1]} of {b}; expected the same number, "
+                         "dtypes and sizes. Hint: are these two models of one net?")
+
+
+def _inputs_for(side, ports, inputs, sizes, seed):
     if inputs is None:
         return draw_inputs(ports, sizes, seed)
     if isinstance(inputs, (str, os.PathLike)):

@@ -15,6 +15,10 @@ from .registry import Registry
 _REGISTRIES = ("_parameters", "_buffers", "_sub_layers")
 
 
+def _listed(names, most=12):
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 class LayerState:
     """The part of ``Layer`` that deals with all members at once."""
 
@@ -63,28 +67,29 @@ class LayerState:
     def set_state_dict(self, state_dict, use_structured_name=True):
         """Loads values by dotted name (or by parameter name). Returns (missing names, unexpected names).
 
-        Entries with another shape are skipped with a warning; other dtypes are converted. ``state_dict`` is
+        Entries with another shape are skipped; one warning lists what was not loaded; other dtypes are converted. ``state_dict`` is
         not changed, and no value is read: Tensors are only rebound.
         """
         own = self._state(None, True, "", False, True, False)
-        missing, used, pairs = [], set(), []
+        missing, used, pairs, absent, misfits = [], set(), [], [], []
         for name, target in own.items():
             key = name if use_structured_name else target.name
             value = state_dict.get(key)
             if value is None:
                 missing.append(name)
-                warnings.warn(f"set_state_dict: {name} is not loaded, it is missing in the given dict.",
-                              stacklevel=2)
+                absent.append(name)
                 continue
             used.add(key)
             shape = list(getattr(value, "shape", np.shape(value)))
             if shape != list(target.shape):
                 missing.append(name)
-                warnings.warn(f"set_state_dict: {name} is not loaded, got shape {shape}; "
-                              f"expected {list(target.shape)}.", stacklevel=2)
+                misfits.append(f"{name} (got shape {shape}; expected {list(target.shape)})")
                 continue
             pairs.append((target, value))
         unexpected = [key for key in state_dict if key not in used and key != "StructuredToParameterName@@"]
+        said = [f"{len(names)} {why}: {_listed(names)}" for why, names in (("missing in the given dict", absent), ("of another shape", misfits)) if names]
+        if said:  # one warning, however many tensors
+            warnings.warn(f"set_state_dict: {len(missing)} of {len(own)} are not loaded, {'; '.join(said)}.", stacklevel=2)
         if missing and any(str(key).endswith("running_mean") for key in unexpected):
             warnings.warn("set_state_dict: the names are PyTorch's. Hint: yuloh.convert.weights(file, layer).state has them "
                           "under this Layer's names, or `yuloh convert FILE OUT --model NAME`.", stacklevel=2)
