@@ -36,6 +36,8 @@ void register_cpu() {
         {"softmax_nll_dx", "yuloh_nll", softmax_nll_fits, make_softmax_nll_dx, all_row_major},
         {"lstm_walk", "yuloh_lstm", lstm_fits, make_lstm, all_row_major},
         {"lstm_walk_grad", "yuloh_lstm", lstm_grad_fits, make_lstm_grad, all_row_major},
+        {"gru_walk", "yuloh_gru", gru_fits, make_gru, all_row_major},
+        {"gru_walk_grad", "yuloh_gru", gru_grad_fits, make_gru_grad, all_row_major},
         {"matmul", "yuloh_gemm", gemm_faster_fits, make_gemm},
         {"matmul", "onednn", onednn::matmul_fits, onednn::make_matmul},
         {"matmul", "yuloh_gemm_any", gemm_fits, make_gemm},

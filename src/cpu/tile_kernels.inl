@@ -309,6 +309,7 @@ Builder make_table() {
   b.t.nll_dx[0][0] = nll_dx<F32s, F32s>, b.t.nll_dx[0][1] = nll_dx<F32s, Bf16>;
   b.t.nll_dx[1][0] = nll_dx<Bf16, F32s>, b.t.nll_dx[1][1] = nll_dx<Bf16, Bf16>;
   b.t.lstm_gates = lstm_gates, b.t.lstm_gates_back = lstm_gates_back;
+  b.t.gru_gates = gru_gates, b.t.gru_gates_back = gru_gates_back;
   return b;
 }
 }  // namespace

@@ -59,6 +59,18 @@ struct LstmGatesBack {
   float *dc, *dz, *copy;  // dc: in and out
 };
 
+// The same of a GRU; s is the state's share.
+struct GruGates {
+  int64_t n, hidden, panel;
+  const float *x, *bias, *s, *before;
+  float *act, *h, *copy;
+};
+struct GruGatesBack {
+  int64_t n, hidden;
+  const float *act, *before, *dh, *gh;
+  float *carry, *dx, *ds, *copy;  // carry: in and out
+};
+
 // A block of attention scores for kLanes queries, one key after the other, so that all sums run over whole vectors
 // (attention_rows.inl). Key diagonal + i is hidden from the queries before query i; diagonal == keys: none is.
 struct AttentionBlock {
@@ -86,6 +98,8 @@ struct Table {
   ReduceEntry reduce[kNumReduce][kNumCTypes];
   void (*lstm_gates)(const LstmGates& p);
   void (*lstm_gates_back)(const LstmGatesBack& p);
+  void (*gru_gates)(const GruGates& p);
+  void (*gru_gates_back)(const GruGatesBack& p);
   void (*attention_softmax)(const AttentionBlock& p);
   void (*attention_softmax_back)(const AttentionBlock& p);
   // Rows of a cross-entropy by storage of x and of the result: 0 f32, 1 bf16 (softmax_nll.inl).

@@ -228,6 +228,11 @@ RecurrenceOut run_recurrence(const Recurrence& r, const Value& x) {
     const int64_t last = r.reverse ? 0 : time - 1;
     return {walk[0], step_of(walk[0], last), step_of(walk[1], last)};
   }
+  if (r.cell == Cell::kGru && r.linear_before_reset && !r.lengths && time > 0) {
+    const Value bias = r.bias_hh ? r.bias_hh : full({3 * hidden}, 0, x.dtype());
+    const Value states = call_all("gru_walk", {projected, r.hh, bias, h}, {{"reverse", r.reverse}})[0];
+    return {states, step_of(states, r.reverse ? 0 : time - 1), Value()};
+  }
   Values ys(static_cast<size_t>(time));
   for (int64_t k = 0; k < time; ++k) {
     const int64_t t = r.reverse ? time - 1 - k : k;

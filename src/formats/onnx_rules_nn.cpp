@@ -44,31 +44,43 @@ void attention(OnnxNode& n) {  // [batch, length, heads, width]
 
 // ONNX's LSTM starts from its input: what the input's share of the gates was made of where it is known, else the gates
 // themselves with a weight of ones on the diagonal. Its gates are i o f c, ours i f c o.
-void lstm(OnnxNode& n) {
+// Operands of an ONNX recurrent layer: input, weights, biases (gates in ONNX's order), no lengths, h.
+std::vector<Id> recurrent_operands(OnnxNode& n, const std::vector<int64_t>& order) {
   G& g = n.g;
   const DType t = n.out[0].dtype;
-  const int64_t hidden = n.out[0].dims[2];
-  const bool reverse = n.flag("reverse");
+  const int64_t hidden = n.out[0].dims[2], rows = static_cast<int64_t>(order.size()) * hidden;
   const auto reordered = [&](Id x) {
     std::vector<Id> parts;
-    for (int64_t k : {0, 3, 1, 2}) parts.push_back(g.slice(x, 0, k * hidden, (k + 1) * hidden));
+    for (int64_t k : order) parts.push_back(g.slice(x, 0, k * hidden, (k + 1) * hidden));
     return g.op("Concat", parts, t, {{"axis", int64_t{0}}});
   };
   Id x = n.in[0], w, b;
   if (const auto p = n.product_of_input(0); p && g.rank(n.value(p->x)) == 3 && g.dtype(n.value(p->x)) == t && g.dtype(n.value(p->w)) == t) {
     x = n.value(p->x), w = n.value(p->w), b = g.cast(n.value(p->b), t);
   } else {
-    std::vector<double> one(static_cast<size_t>(16 * hidden * hidden), 0.0);
-    for (int64_t i = 0; i < 4 * hidden; ++i) one[static_cast<size_t>(i * 4 * hidden + i)] = 1;
-    w = g.tensor(one, t, {4 * hidden, 4 * hidden}), b = g.tensor(std::vector<double>(static_cast<size_t>(4 * hidden), 0.0), t, {4 * hidden});
+    std::vector<double> one(static_cast<size_t>(rows * rows), 0.0);
+    for (int64_t i = 0; i < rows; ++i) one[static_cast<size_t>(i * rows + i)] = 1;
+    w = g.tensor(one, t, {rows, rows}), b = g.tensor(std::vector<double>(static_cast<size_t>(rows), 0.0), t, {rows});
   }
   const Id biases = g.op("Concat", {reordered(b), reordered(g.cast(n.arg("bias"), t))}, t, {{"axis", int64_t{0}}});
-  const auto r = g.ops("LSTM", {x, g.unsqueeze(reordered(w), {0}), g.unsqueeze(reordered(g.cast(n.arg("weight"), t)), {0}), g.unsqueeze(biases, {0}), 0,
-                                g.unsqueeze(n.arg("h"), {0}), g.unsqueeze(n.arg("c"), {0})}, {t, t, t},
-                       {{"hidden_size", hidden}, {"direction", std::string(reverse ? "reverse" : "forward")}});
+  return {x, g.unsqueeze(reordered(w), {0}), g.unsqueeze(reordered(g.cast(n.arg("weight"), t)), {0}), g.unsqueeze(biases, {0}), 0, g.unsqueeze(n.arg("h"), {0})};
+}
+std::string direction(OnnxNode& n) { return n.flag("reverse") ? "reverse" : "forward"; }
+void gru(OnnxNode& n) {
+  const DType t = n.out[0].dtype;
+  const auto r = n.g.ops("GRU", recurrent_operands(n, {1, 0, 2}), {t, t},
+                         {{"hidden_size", n.out[0].dims[2]}, {"direction", direction(n)}, {"linear_before_reset", int64_t{1}}});
+  n.result = {n.g.squeeze(r[0], {1}), 0};
+}
+void lstm(OnnxNode& n) {
+  G& g = n.g;
+  const DType t = n.out[0].dtype;
+  std::vector<Id> operands = recurrent_operands(n, {0, 3, 1, 2});
+  operands.push_back(g.unsqueeze(n.arg("c"), {0}));
+  const auto r = g.ops("LSTM", operands, {t, t, t}, {{"hidden_size", n.out[0].dims[2]}, {"direction", direction(n)}});
   n.result = {g.squeeze(r[0], {1}), 0};
   // The operator gives the last cell only; where nobody reads another it will do for all.
-  if (n.read_only_at(1, !reverse)) n.result[1] = g.expand(r[2], g.shape_of(n.result[0]));
+  if (n.read_only_at(1, !n.flag("reverse"))) n.result[1] = g.expand(r[2], g.shape_of(n.result[0]));
 }
 
 // ---- reductions ----
@@ -400,7 +412,7 @@ void slogdet(OnnxNode& n) {
 }
 
 const OnnxRules table{
-    {"matmul", {matmul}}, {"scaled_dot_product_attention", {attention}}, {"lstm_walk", {lstm}}, {"sum", {sum}}, {"prod", {prod}}, {"mean", {mean}},
+    {"matmul", {matmul}}, {"scaled_dot_product_attention", {attention}}, {"lstm_walk", {lstm}}, {"gru_walk", {gru}}, {"sum", {sum}}, {"prod", {prod}}, {"mean", {mean}},
     {"max", {extreme<true>}}, {"amax", {extreme<true>}}, {"min", {extreme<false>}}, {"amin", {extreme<false>}}, {"all", {truth<true>}},
     {"any", {truth<false>}}, {"softmax", {softmax}}, {"log_softmax", {softmax}}, {"conv", {conv}}, {"conv_transpose", {conv_transpose}},
     {"conv_grad_input", {conv_grad_input}}, {"channel_bias", {channel_bias}}, {"max_pool", {max_pool}}, {"max_pool_with_index", {max_pool_with_index}},

@@ -378,8 +378,10 @@ class DescWriter {
       const bool list = slot.back() == '*';
       if (list) slot.pop_back();
       std::vector<std::string> names;
-      if (list) {
-        for (Id id : members_.at(r.out[k])) names.push_back(made(id, op.type));
+      if (const auto m = members_.find(r.out[k]); list && m == members_.end()) {  // nobody reads them
+        for (const OpenType& t : g_.list(r.out[k])) names.push_back(temporary("unread", t));
+      } else if (list) {
+        for (Id id : m->second) names.push_back(made(id, op.type));
       } else if (op.type == "batch_norm" && (slot == "MeanOut" || slot == "VarianceOut")) {
         names.push_back(name(r.in[slot == "MeanOut" ? 1 : 2]));  // in place
       } else {

@@ -192,30 +192,39 @@ void resample(PirNode& n) {  // a sum over taps of gathered slices times their w
 
 // Paddle's layer starts from its input: what the input's share of the gates was made of where it is known, else the gates
 // themselves with a weight of ones on the diagonal.
-void lstm(PirNode& n) {
+// Paddle's `rnn` for one layer and direction; `states`: its state arguments. The results of `rnn`: all hidden states, the
+// dropout state, the last of each state.
+std::vector<Id> recurrent(PirNode& n, const char* mode, int64_t gates, const std::vector<const char*>& states) {
   const DType t = n.out[0].dtype;
-  const bool reverse = n.flag("reverse");
   const std::vector<int64_t> dims = n.out[0].dims;  // [time, batch, hidden]
-  const int64_t hidden = dims[2];
+  const int64_t hidden = dims[2], rows = gates * hidden;
   if (n.g.type(n.arg("weight")).dtype != t) n.cannot("a weight of another dtype");
   Id x = n.in[0], w, b;
   if (const auto p = n.product_of_input(0); p && n.g.type(n.value(p->x)).dims.size() == 3) {
     x = n.value(p->x), w = n.value(p->w), b = n.value(p->b);
   } else {
-    std::vector<double> one(static_cast<size_t>(16 * hidden * hidden), 0.0);
-    for (int64_t i = 0; i < 4 * hidden; ++i) one[static_cast<size_t>(i * 4 * hidden + i)] = 1;
-    w = n.g.op("assign_value_", {n.g.number(0, t, {4 * hidden, 4 * hidden})}, {G::i32s("shape", {4 * hidden, 4 * hidden}), G::dtype("dtype", t), G::reals("values", one), G::place()}, {t, {4 * hidden, 4 * hidden}});
-    b = n.g.number(0, t, {4 * hidden});
+    std::vector<double> one(static_cast<size_t>(rows * rows), 0.0);
+    for (int64_t i = 0; i < rows; ++i) one[static_cast<size_t>(i * rows + i)] = 1;
+    w = n.g.op("assign_value_", {n.g.number(0, t, {rows, rows})}, {G::i32s("shape", {rows, rows}), G::dtype("dtype", t), G::reals("values", one), G::place()}, {t, {rows, rows}});
+    b = n.g.number(0, t, {rows});
   }
-  const auto flipped = [&](Id id) { return reverse ? n.g.op("flip", {id}, {G::i32s("axis", {0})}, n.g.type(id)) : id; };
+  const auto flipped = [&](Id id) { return n.flag("reverse") ? n.g.op("flip", {id}, {G::i32s("axis", {0})}, n.g.type(id)) : id; };
   const PirType state{t, {1, dims[1], hidden}};
-  const auto start = [&](const char* name) { return n.g.op("unsqueeze", {n.arg(name), n.g.ints({0})}, {}, state); };
-  const auto r = n.g.mixed("rnn", {flipped(x), n.g.combine({start("h"), start("c")}), n.g.combine({w, n.arg("weight"), b, n.arg("bias")}), 0, n.g.number(0, DType::kUInt8, {1})},
-                           {G::f32("dropout_prob", 0), G::flag("is_bidirec", false), G::i32("input_size", n.g.type(x).dims[2]), G::i32("hidden_size", hidden),
-                            G::i32("num_layers", 1), G::text("mode", "LSTM"), G::i32("seed", 0), G::flag("is_test", true)},
-                           {{{n.out[0]}}, {{{DType::kUInt8, {}}}}, {{state, state}}, {{{t, {}}}}});
-  n.result = {flipped(r[0])};
-  if (n.read_only_at(1, !reverse))  // then the last cell will do for all
+  std::vector<Id> start;
+  for (const char* name : states) start.push_back(n.g.op("unsqueeze", {n.arg(name), n.g.ints({0})}, {}, state));
+  auto r = n.g.mixed("rnn", {flipped(x), n.g.combine(start), n.g.combine({w, n.arg("weight"), b, n.arg("bias")}), 0, n.g.number(0, DType::kUInt8, {1})},
+                     {G::f32("dropout_prob", 0), G::flag("is_bidirec", false), G::i32("input_size", n.g.type(x).dims[2]), G::i32("hidden_size", hidden),
+                      G::i32("num_layers", 1), G::text("mode", mode), G::i32("seed", 0), G::flag("is_test", true)},
+                     {{{n.out[0]}}, {{{DType::kUInt8, {}}}}, {std::vector<PirType>(states.size(), state), true}, {{{t, {}}}}});
+  r[0] = flipped(r[0]);
+  return r;
+}
+void gru(PirNode& n) { n.result = {recurrent(n, "GRU", 3, {"h"})[0], 0}; }
+void lstm(PirNode& n) {
+  const DType t = n.out[0].dtype;
+  const auto r = recurrent(n, "LSTM", 4, {"h", "c"});
+  n.result = {r[0]};
+  if (n.read_only_at(1, !n.flag("reverse")))  // then the last cell will do for all
     n.result.push_back(n.g.op("add", {n.g.op("full_like", {n.result[0], n.g.number(0, t, {1})}, {G::dtype("dtype", t), G::place()}, n.out[0]), r[3]}, {}, n.out[1]));
   else n.result.push_back(0);
 }
@@ -241,6 +250,6 @@ const PirRules table{
     {"adaptive_avg_pool", adaptive_avg_pool}, {"adaptive_max_pool", adaptive_max_pool},
     {"adaptive_max_pool_with_index", adaptive_max_pool}, {"max_pool_with_index", max_pool_with_index},
     {"batch_norm_infer", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"p_norm", p_norm},
-    {"resample", resample}, {"interpolate_core", interpolate}, {"lstm_walk", lstm}};
+    {"resample", resample}, {"interpolate_core", interpolate}, {"lstm_walk", lstm}, {"gru_walk", gru}};
 }  // namespace
 }  // namespace yuloh::formats

@@ -101,7 +101,7 @@ std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, 
   Json o = Json::array();
   std::vector<Id> ids, all;
   for (const Out& t : outs) {
-    if (t.types.size() == 1) {
+    if (!t.list) {
       Id id;
       o.push_back(out(t.types[0], &id));
       ids.push_back(id);
@@ -110,11 +110,12 @@ std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, 
     Json types = Json::array();
     for (const PirType& m : t.types) types.push_back(type_json(m));
     ids.push_back(next_++);
+    lists_[ids.back()] = t.types;
     o.push_back({{"%", ids.back()}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}});
   }
   push(("1." + std::string(type)).c_str(), in, std::move(attrs), o, ids);
   for (size_t k = 0; k < outs.size(); ++k) {
-    if (outs[k].types.size() == 1) all.push_back(ids[k]);
+    if (!outs[k].list) all.push_back(ids[k]);
     else
       for (Id id : ops("0.split", {ids[k]}, {}, outs[k].types)) all.push_back(id);
   }

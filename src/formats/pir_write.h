@@ -42,10 +42,12 @@ class PirGraph {
   std::vector<Id> ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> outs);
   std::vector<Id> list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members);  // one list, taken apart
   struct Out {
-    std::vector<PirType> types;  // a list where there are several
+    std::vector<PirType> types;
+    bool list = types.size() != 1;
   };
   std::vector<Id> mixed(const char* type, std::vector<Id> in, std::vector<Attr> attrs, const std::vector<Out>& outs);  // all, lists taken apart
   Id combine(const std::vector<Id>& ids);
+  const std::vector<PirType>& list(Id id) const { return lists_.at(id); }  // the members' types
   Id input(const ProgramPort& p);
   Id parameter(const std::string& name, const PirType& t, bool trainable);
   void fetch(const std::string& name, Id id, int column);

@@ -10,9 +10,6 @@ ZOO = {
 }  # fmt: skip
 FIXED = {"alexnet", "googlenet", "inception_v3"}
 
-# Open sizes that a recorded program cannot keep yet: recurrent walks over an open time.
-NOT_YET = {"gru_open"}
-
 
 def models():
     import yuloh as paddle

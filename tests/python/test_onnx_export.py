@@ -23,7 +23,7 @@ def graph_of(path):
     return model, dict(model.weights)
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - set(export_models.ZOO) - export_models.NOT_YET))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - set(export_models.ZOO)))
 def test_round_trip(name, tmp_path):
     make, spec, sizes = MODELS[name]
     paddle.seed(1)

@@ -21,7 +21,7 @@ def written(net, spec, path, **options):
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pdmodel"])
-@pytest.mark.parametrize("name", sorted(set(MODELS) - set(export_models.ZOO) - export_models.NOT_YET - REFUSED))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - set(export_models.ZOO) - REFUSED))
 def test_round_trip(name, suffix, tmp_path):
     make, spec, sizes = MODELS[name]
     paddle.seed(1)

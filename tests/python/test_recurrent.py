@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test room: an LSTM's walk as one kernel against the unrolled body (library off) and against the cell, step by step;
+"""Test room: the walk of an LSTM or a GRU as one kernel against the unrolled body (library off) and against the cell, step by step;
 shapes beside the kernel's block sizes, both directions, gradients of every input, gradients of gradients.
 """
 import numpy as np
@@ -9,6 +9,10 @@ import yuloh as paddle
 from yuloh import _core, nn
 
 SHAPES = [(1, 1, 1), (3, 2, 5), (4, 33, 32), (2, 7, 40), (5, 60, 70), (3, 1, 300)]  # time, batch, hidden
+
+
+GATES = {"lstm_walk": 4, "gru_walk": 3}
+BOTH = pytest.mark.parametrize("op", list(GATES))
 
 
 class off:
@@ -21,19 +25,20 @@ class off:
         _core.set_flag("library", True)
 
 
-def leaves(time, batch, hidden, seed=0):
+def leaves(time, batch, hidden, seed=0, gates=4):
     rng = np.random.default_rng(seed)
-    shapes = [(time, batch, 4 * hidden), (4 * hidden, hidden), (4 * hidden,), (batch, hidden), (batch, hidden)]
+    states = [(batch, hidden)] * (2 if gates == 4 else 1)
+    shapes = [(time, batch, gates * hidden), (gates * hidden, hidden), (gates * hidden,), *states]
     values = [paddle.to_tensor(rng.normal(0, 0.4, s).astype("float32")) for s in shapes]
     for v in values:
         v.stop_gradient = False
     return values
 
 
-def walk(shape, reverse, used):
+def walk(shape, reverse, used, op="lstm_walk"):
     """Results of ``used`` and the gradients of all inputs."""
-    inputs = leaves(*shape)
-    outputs = _core.ops.lstm_walk(*inputs, reverse)
+    inputs = leaves(*shape, gates=GATES[op])
+    outputs = getattr(_core.ops, op)(*inputs, reverse)
     rng = np.random.default_rng(1)
     loss = sum((outputs[k] * paddle.to_tensor(rng.normal(size=outputs[k].shape).astype("float32"))).sum() for k in used)
     loss.backward()
@@ -42,44 +47,49 @@ def walk(shape, reverse, used):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("used", [(0,), (1,), (0, 1), (0, 1, 2)])
-def test_kernel_against_body(shape, reverse, used):
-    fast = walk(shape, reverse, used)
+@pytest.mark.parametrize("op, used", [("lstm_walk", u) for u in [(0,), (1,), (0, 1), (0, 1, 2)]] +
+                         [("gru_walk", u) for u in [(0,), (1,), (0, 1)]])
+def test_kernel_against_body(shape, reverse, op, used):
+    fast = walk(shape, reverse, used, op)
     with off():
-        slow = walk(shape, reverse, used)
+        slow = walk(shape, reverse, used, op)
     for a, b in zip(fast, slow):
         assert np.abs(a - b).max() <= 2e-5 * max(1.0, np.abs(b).max()) and np.isfinite(a).all()
 
 
-def test_the_kernel_is_taken():
-    inputs = leaves(3, 2, 5)
+@BOTH
+def test_the_kernel_is_taken(op):
+    inputs = leaves(3, 2, 5, gates=GATES[op])
     _core.start_profile()
-    _core.ops.lstm_walk(*inputs)[0].sum().backward()
+    getattr(_core.ops, op)(*inputs)[0].sum().backward()
     inputs[1].grad.numpy()
     names = [row[0] for row in _core._profile_rows()]
     _core.stop_profile()
-    assert any("lstm_walk:" in n for n in names) and any("lstm_walk_grad:" in n for n in names)
+    assert any(op + ":" in n for n in names) and any(op + "_grad:" in n for n in names)
 
 
-def test_layer_against_cell():
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_layer_against_cell(kind):
     paddle.seed(3)
-    layer = nn.LSTM(6, 5, direction="bidirect")
+    layer = kind(6, 5, direction="bidirect")
     x = paddle.randn([4, 7, 6])
-    y, (h, c) = layer(x)
+    y, last = layer(x)
+    last = last if kind is nn.LSTM else (last,)
     for number, cell in enumerate(cell for _, cell in layer._cells()):
         state, outputs = cell.get_initial_states(x), {}
         for t in range(7) if number == 0 else reversed(range(7)):
             outputs[t], state = cell(x[:, t], state)
         want = np.stack([outputs[t].numpy() for t in range(7)], 1)
         assert np.allclose(y.numpy()[..., number * 5:number * 5 + 5], want, atol=1e-6)
-        assert np.allclose(h.numpy()[number], state[0].numpy(), atol=1e-6)
-        assert np.allclose(c.numpy()[number], state[1].numpy(), atol=1e-6)
+        for got, want in zip(last, state if kind is nn.LSTM else (state,)):
+            assert np.allclose(got.numpy()[number], want.numpy(), atol=1e-6)
 
 
-def test_gradient_of_the_gradient():
+@BOTH
+def test_gradient_of_the_gradient(op):
     def second(library):
-        inputs = leaves(3, 2, 4)
-        y = _core.ops.lstm_walk(*inputs)[0].square().sum()
+        inputs = leaves(3, 2, 4, gates=GATES[op])
+        y = getattr(_core.ops, op)(*inputs)[0].square().sum()
         g = paddle.grad([y], inputs, create_graph=True)
         sum(v.square().sum() for v in g).backward()
         return [v.grad.numpy() for v in inputs]
@@ -90,8 +100,9 @@ def test_gradient_of_the_gradient():
         assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_half_precision_weight_and_doubles():
-    layer = nn.LSTM(8, 8)
+@pytest.mark.parametrize("kind, op", [(nn.LSTM, "lstm_walk"), (nn.GRU, "gru_walk")])
+def test_half_precision_weight_and_doubles(kind, op):
+    layer = kind(8, 8)
     x = paddle.randn([2, 5, 8])
     want = layer(x)[0].numpy()
     with paddle.amp.auto_cast(dtype="bfloat16"):
@@ -99,18 +110,19 @@ def test_half_precision_weight_and_doubles():
     y.sum().backward()
     assert y.dtype == paddle.float32 and np.abs(y.numpy() - want).max() < 0.02
     assert layer.weight_hh_l0.grad.dtype == paddle.float32
-    inputs = [v.astype("float64") for v in leaves(3, 2, 5)]
-    single = _core.ops.lstm_walk(*leaves(3, 2, 5))[0]
-    assert np.allclose(_core.ops.lstm_walk(*inputs)[0].numpy(), single.numpy(), atol=1e-5)
+    inputs = [v.astype("float64") for v in leaves(3, 2, 5, gates=GATES[op])]
+    single = getattr(_core.ops, op)(*leaves(3, 2, 5, gates=GATES[op]))[0]
+    assert np.allclose(getattr(_core.ops, op)(*inputs)[0].numpy(), single.numpy(), atol=1e-5)
 
 
+@BOTH
 @pytest.mark.parametrize("shape", SHAPES)
-def test_kernel_with_a_half_weight(shape):
+def test_kernel_with_a_half_weight(shape, op):
     """All sums in f32; the body rounds every state to the weight's precision, so that the two differ by that."""
     def run(cast):
-        inputs = leaves(*shape)
+        inputs = leaves(*shape, gates=GATES[op])
         narrow = [inputs[0], cast(inputs[1]), *inputs[2:]]
-        outputs = _core.ops.lstm_walk(*narrow)
+        outputs = getattr(_core.ops, op)(*narrow)
         (outputs[0].square().sum() + outputs[1].sum()).backward()
         return [outputs[0].numpy(), outputs[1].numpy()] + [v.grad.numpy() for v in inputs]
     fast = run(lambda w: w.astype("bfloat16"))
@@ -123,12 +135,13 @@ def test_kernel_with_a_half_weight(shape):
         assert np.abs(a - b).max() <= 2e-2 * max(1.0, np.abs(b).max())
 
 
-def test_threads_do_not_change_a_bit():
+@BOTH
+def test_threads_do_not_change_a_bit(op):
     before = _core.get_num_threads()
     results = []
     for threads in (1, 2):
         _core.set_num_threads(threads)
-        results.append(walk((4, 33, 70), False, (0, 1)))
+        results.append(walk((4, 33, 70), False, (0, 1), op))
     _core.set_num_threads(before)
     for a, b in zip(*results):
         assert a.tobytes() == b.tobytes()

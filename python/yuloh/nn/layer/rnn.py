@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer room: recurrent cells and networks.
 
-The input's share of all gates is one matmul over the whole sequence. An LSTM's walk along it is then one op
-(``lstm_walk``); other cells, masked and projected walks are recorded unrolled, each time step adding the
-state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
+The input's share of all gates is one matmul over the whole sequence. The walk of an LSTM or a GRU along it is then
+one op (``lstm_walk``, ``gru_walk``); other cells, masked and projected walks are recorded unrolled, each time step
+adding the state's share. Gate order in the weights is i, f, c, o (LSTM) and r, z, c (GRU).
 """
 import math
 
@@ -197,10 +197,21 @@ def _masks(sequence_length, steps, dtype):
     return yuloh.unbind(inside.unsqueeze(-1), axis=0)
 
 
+def _walked_weight(cell):
+    """weight_hh as the walks take it: in half precision under automatic mixed precision."""
+    half = half_for("matmul")
+    return cell.weight_hh if half is None else cell.weight_hh.astype(half)
+
+
+def _walk_gru(cell, projected, state, is_reverse):
+    """(outputs [time, batch, hidden], final state) of a GRU cell along the input's share of its gates."""
+    h, _ = _core.ops.gru_walk(projected, _walked_weight(cell), cell.bias_hh, state, is_reverse)
+    return h, h[0 if is_reverse else h.shape[0] - 1]
+
+
 def _walk_lstm(cell, inputs, states, is_reverse):
     """(outputs [time, batch, hidden], final states) of an LSTM cell along time-major ``inputs``."""
-    half = half_for("matmul")
-    weight = cell.weight_hh if half is None else cell.weight_hh.astype(half)
+    weight = _walked_weight(cell)
     gates, bias = cell._from_input(inputs), cell.bias_hh
     if gates.dtype == bias.dtype == cell.bias_ih.dtype:  # the walk adds both biases: one pass over the gates less
         bias = cell.bias_ih + bias
@@ -220,6 +231,10 @@ def _walk(cell, inputs, states, masks, is_reverse, mask_outputs, axis=0, **kwarg
     if quick and masks is None and type(cell) is LSTMCell and not cell.proj_size and inputs.shape[0] and \
             all(t.dtype == projected.dtype for t in (*states, cell.bias_hh)):
         outputs, states = _walk_lstm(cell, inputs, states, is_reverse)
+        return (outputs if axis == 0 else outputs.transpose([1, 0, 2])), states
+    if quick and masks is None and type(cell) is GRUCell and inputs.shape[0] and \
+            states.dtype == cell.bias_hh.dtype == projected.dtype:
+        outputs, states = _walk_gru(cell, projected, states, is_reverse)
         return (outputs if axis == 0 else outputs.transpose([1, 0, 2])), states
     sequence = _map(lambda t: yuloh.unbind(t, axis=0), projected)
     steps = len(sequence) if quick or not isinstance(inputs, (list, tuple)) else len(sequence[0])
