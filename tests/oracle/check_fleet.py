@@ -8,7 +8,8 @@
     python tests/oracle/check_fleet.py run DIR       the same: those that a CPU can run are launched over processes (gloo)
 
 On CPUs, data parallel, sharding stage 1 and LoRA run to the end. Tensor parallel stops where the batch is broadcast, a
-pipeline at its first send, stages 2 and 3 at their check of the device: Paddle has those for accelerators only.
+pipeline at its first send, stages 2 and 3 at their check of the device, experts where tokens are counted: Paddle has those
+for accelerators only.
 """
 import os
 import pathlib
@@ -44,6 +45,7 @@ LAYOUTS = {
     "ep4": dict(batch=4, micro=1, dp=4, ep=4),
     "ep2-mp2-pp2-stage1": dict(batch=8, micro=1, sharding=4, stage=1, ep=2, mp=2, pp=2),
     "ep4-cp2": dict(batch=4, micro=1, sharding=4, stage=1, ep=4, cp=2),
+    "dp2-experts": dict(batch=4, micro=1, dp=2, **FP32),
     "servers": dict(batch=64, micro=1, dp=4, mp=8, pp=2),
 }
 ON_CPU = ("single", "dp2", "dp2-lora", "dp2-recompute", "dp4", "stage1", "sgd", "lamb")
@@ -57,7 +59,7 @@ def scripts():
     device, found = catalogue.core_device(catalogue.find_device("a100-80")), {}
     for name, layout in LAYOUTS.items():
         job = {k: float(v) if isinstance(v, int) else v for k, v in layout.items()}
-        network = _core.advise_network(EXPERTS if "ep" in layout else TINY)["network"]
+        network = _core.advise_network(EXPERTS if "ep" in layout or "experts" in name else TINY)["network"]
         made = _core.advise_layout(network, job, device, {"rate": 25e9})
         launch = fleet.launch_command(int(made["devices"]), 8)
         text = fleet.skeleton(network, made["job"], made["passes"], made["micro_batch"], launch)

@@ -61,6 +61,7 @@ def skeleton(
         f"# {network['name'] or 'a model'}: " + ", ".join(f"{k[:-7]} {v}" for k, v in degrees(job).items() if k != "order"),
         f"# on every server: {launch}",
         *_remarks(job, network),
+        *(["from paddle.incubate.distributed.models.moe import MoELayer"] if network["experts"] > 0 else []),
         strategy_snippet(job, passes, micro),
         *(["hcg = fleet.get_hybrid_communicate_group()"] if pp > 1 or stage >= 2 or job["ep"] > 1 else []),
         f"STEPS, PASSES, MICRO = 10, {passes}, {micro}  # a step of one replica: PASSES passes of MICRO samples",
@@ -99,6 +100,8 @@ def _remarks(job, network) -> List[str]:
         said.append(f"# {job['optimizer']} is not in paddle.optimizer: AdamW, with more states, stands for it")
     if job.get("cp", 1) > 1:
         said.append("# the positions are split over this group; keys and values must go round in your attention")
+    if network["experts"] > 0 and job["ep"] == 1 and job["mp"] > 1:
+        said.append("# the plan splits experts by tensors as the rest; here every device holds them whole")
     if 0 < job["recompute_layers"] < network["layers"]:
         said.append(f"# recompute {int(job['recompute_layers'])} of {int(network['layers'])} layers; here all of them")
     return said
@@ -144,8 +147,9 @@ def _transformer(n, job) -> List[str]:
         f"        self.down = {wrap.format(row.format('WIDTH', 'HIDDEN'))}",
     ]
     use = "self.down(paddle.nn.functional.gelu(self.up(h)))"
-    if ep > 1:
-        here = int(n["experts"]) // (ep * mp) or 1
+    if n["experts"] > 0:
+        here = int(n["experts"]) // (ep * mp if ep > 1 else 1) or 1
+        group = "hcg.get_expert_parallel_group()" if ep > 1 else "None"
         lines += [
             "class Expert(paddle.nn.Layer):",
             "    def __init__(self):",
@@ -160,8 +164,8 @@ def _transformer(n, job) -> List[str]:
         ]
         feed = [
             f"        experts = paddle.nn.LayerList([Expert() for _ in range({here})])  # of this device",
-            "        self.experts = paddle.incubate.distributed.models.moe.MoELayer(",
-            f'            HIDDEN, experts, {{"type": "naive", "top_k": {int(n["active"])}}}, moe_group=hcg.get_expert_parallel_group()',
+            "        self.experts = MoELayer(",
+            f'            HIDDEN, experts, {{"type": "naive", "top_k": {int(n["active"])}}}, moe_group={group}',
             "        )",
         ]
         use = "self.experts(h)"
