@@ -30,8 +30,15 @@ Value flat_positions(const Value& index, const Shape& dims, int64_t first) {
   Ints extent(dims.begin() + first, dims.begin() + first + k), stride(static_cast<uint32_t>(k), 1);
   for (int64_t d = k - 1; d-- > 0;) stride[d] = stride[d + 1] * extent[d + 1];
   Value v = to(index, DType::kInt64);
-  v = where(call("less_than", {v, constant(0, DType::kInt64)}), v + list_of(extent), v);
-  return sum_in(v * list_of(stride), {index.rank() - 1}, false, DType::kInt64);
+  if (k == 0) return sum_in(v, {index.rank() - 1}, false, DType::kInt64);
+  // Coordinate by coordinate, with plain numbers: an open size stays one where a program with open sizes is made of this.
+  Value at;
+  for (int64_t d = 0; d < k; ++d) {
+    Value c = squeeze(narrow(v, index.rank() - 1, d, 1), index.rank() - 1);
+    c = where(call("less_than", {c, constant(0, DType::kInt64)}), c + static_cast<double>(extent[d]), c) * static_cast<double>(stride[d]);
+    at = at ? at + c : c;
+  }
+  return at;
 }
 int64_t product(const Shape& s, int64_t from, int64_t to) {
   return std::accumulate(s.begin() + from, s.begin() + to, int64_t{1}, std::multiplies<int64_t>());

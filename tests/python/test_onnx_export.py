@@ -236,3 +236,27 @@ def test_every_row_is_written_or_listed(file, tmp_path):
         except AssertionError as error:
             wrong.append(f"{where}: {str(error)[:200]}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("op", ["GatherND", "ScatterND"])
+@pytest.mark.parametrize("suffix", [".onnx", ".json", ".yuloh"])
+def test_positions_in_values_of_open_sizes_can_be_written(tmp_path, op, suffix):
+    from onnx_writer import graph, model, node, port, tensor
+    index = tensor("index", np.array([[0, 1], [-1, -2], [1, 0]], np.int64), kind=7)
+    update = tensor("u", np.array([5.0, 6.0, 7.0], np.float32))
+    inputs = ["x", "index"] + (["u"] if op == "ScatterND" else [])
+    source = tmp_path / "in.onnx"
+    out = port("y", ("N", "M") if op == "ScatterND" else (3,))
+    source.write_bytes(model(graph([node("Add", ["x", "x"], ["z"]), node(op, ["z", *inputs[1:]], ["y"])],
+                                   [port("x", ("N", "M"))], [out], [index, update])))
+    target = tmp_path / f"out{suffix}"
+    if op == "ScatterND" and suffix == ".json":
+        pytest.skip("Paddle has no counterpart of put_along_axis_core")
+    paddle._core.write_model(paddle._core.load_program(str(source), ""), str(target))
+    for shape in ((2, 2), (4, 7)):
+        x = np.random.RandomState(0).randn(*shape).astype("float32")
+        got = paddle.inference.create_predictor(paddle.inference.Config(str(target))).run([paddle.to_tensor(x)])[0].numpy()
+        want, at = 2 * x, ([0, -1, 1], [1, -2, 0])
+        if op == "ScatterND":
+            want[at] = [5, 6, 7]
+        np.testing.assert_allclose(got, want if op == "ScatterND" else want[at], rtol=1e-6)
