@@ -25,6 +25,8 @@ import argparse
 import json
 import os
 
+from ..report import columns
+
 WEIGHTS_IN = (".pth", ".pt", ".bin", ".safetensors", ".index.json", ".pdparams", ".ckpt")
 WEIGHTS_OUT = (".pdparams", ".safetensors")
 
@@ -303,9 +305,7 @@ def _model(args, hook, weights) -> int:
 
 def table(found) -> str:
     """The differences, one line per sizes, output and runtime."""
-    rows = [("sizes", "output", "shape", "beside", "largest", "relative", "")]
-    for d in found:
-        rows.append((", ".join(f"{k}={v}" for k, v in d.sizes.items()) or "fixed", d.output, str(d.shape), d.runtime
-                     or "file read again", f"{d.largest:.3g}", f"{d.relative:.3g}", "ok" if d.ok else d.why))
-    widths = [max(len(r[i]) for r in rows) for i in range(6)]
-    return "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(r, widths)) + "  " + r[6] for r in rows)
+    head = ("sizes", "output", "shape", "beside", "largest", "relative", "")
+    rows = [(", ".join(f"{k}={v}" for k, v in d.sizes.items()) or "fixed", d.output, str(d.shape), d.runtime or "file read again",
+             f"{d.largest:.3g}", f"{d.relative:.3g}", "ok" if d.ok else d.why) for d in found]
+    return "\n".join(columns.table(head, rows, left=(0, 1, 2, 3, 6), limit=columns.UNBOUNDED))

@@ -20,6 +20,8 @@ import argparse
 import json
 import os
 
+from ..report import columns
+
 
 def add(commands) -> None:
     p = commands.add_parser("inspect",
@@ -86,11 +88,9 @@ def _weights(args) -> int:
     print(
         f"{args.source}: {len(rows)} tensors, {total:,} elements, {_size(sum(_count(t) * t.dtype.itemsize for _, t in rows))}"
     )
-    width = max((len(n) for n, _ in rows), default=0)
-    for name, t in rows:
-        print(
-            f"  {name:<{width}}  {t.dtype.name:<10} {str(list(t.shape)):<20} {_size(_count(t) * t.dtype.itemsize):>10}"
-        )
+    cells = [(name, t.dtype.name, str(list(t.shape)), _size(_count(t) * t.dtype.itemsize)) for name, t in rows]
+    if cells:
+        print("\n".join(columns.table((), cells, left=(0, 1, 2), limit=columns.UNBOUNDED)))
     return 0
 
 

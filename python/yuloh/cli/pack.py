@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..report import columns
 from .convert import size_of
 
 
@@ -86,9 +87,9 @@ def _verify(path) -> int:
     if not rows:
         print("It holds no golden samples: nothing was run.")
         return 0
-    print(f"{'sample':>6}  {'output':>6}  {'largest error':>13}  {'tolerance':>9}")
-    for sample, output, error, tolerance, fits in rows:
-        print(f"{sample:6}  {output:6}  {error:13.3g}  {tolerance:9.3g}{'' if fits else '  differs'}")
+    cells = [(str(sample), str(output), f"{error:.3g}", f"{tolerance:.3g}", "" if fits else "differs")
+             for sample, output, error, tolerance, fits in rows]
+    print("\n".join(columns.table(("sample", "output", "largest error", "tolerance", ""), cells, left=(4,), indent="")))
     bad = sum(not r[4] for r in rows)
     print(f"{bad} of {len(rows)} outputs differ on this machine." if bad else f"All {len(rows)} outputs are as they were.")
     return 1 if bad else 0

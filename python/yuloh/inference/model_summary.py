@@ -9,6 +9,7 @@ import os
 from collections import Counter
 
 from .. import _core
+from ..report import columns
 
 __all__ = ["Summary", "summarise", "summary"]
 
@@ -301,9 +302,7 @@ def _lines(d):
                          "?") if "flops" not in b else (sizes, _many(b["flops"]), _size(b["bytes"]),
                                                         _size(b["peak_bytes"]), _size(b["arena_bytes"]),
                                                         str(b["steps"])))
-        widths = [max(len(r[i]) for r in rows) for i in range(6)]
-        for r in rows:
-            yield "    " + r[0].ljust(widths[0]) + "".join("  " + c.rjust(w) for c, w in zip(r[1:], widths[1:]))
+        yield from columns.table((), rows, limit=columns.UNBOUNDED, indent="    ")
     if "details" in d:
         yield "  Operators, with results at the last sizes:"
         for op in d["details"]:

@@ -12,6 +12,7 @@ import unicodedata
 from typing import List, Sequence
 
 WIDTH = 100
+UNBOUNDED = 1 << 30  # for names that must stay whole
 NARROWEST = 10  # that a column of words is squeezed to
 GAP = "  "
 # A word, a wide character or white space; what closes a sentence stays with what it closes.
