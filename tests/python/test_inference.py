@@ -398,3 +398,55 @@ def test_a_warmed_predictor_answers_in_a_forked_child(tmp_path, in_child):
     x = paddle.to_tensor(np.ones([2, 3, 32, 32], "float32"))
     want = predictor.run([x])[0].numpy()
     assert in_child(lambda: np.allclose(predictor.run([x])[0].numpy(), want, atol=1e-5))
+
+
+def _cut_off(x):
+    data = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:]
+    return data.view("float32").reshape(x.shape)
+
+
+SAME_VALUES = {
+    "read only": lambda x: np.broadcast_to(x, x.shape), "column order": np.asfortranarray, "backwards": lambda x: x[::-1, ::-1][::-1, ::-1],
+    "strided": lambda x: np.repeat(x, 2, 1)[:, ::2], "other byte order": lambda x: x.astype(">f4"), "unaligned": _cut_off,
+    "masked, nothing hidden": lambda x: np.ma.masked_array(x), "subclass": lambda x: x.view(type("A", (np.ndarray,), {})),
+}
+REFUSED = {
+    "object": (lambda x: x.astype(object), "array of object; expected numbers"), "text": (lambda x: x.astype(str), "array of <U"),
+    "dates": (lambda x: x.astype("M8[s]"), "array of datetime64"), "records": (lambda x: x.view([("a", "f4")]), "array of "),
+    "masked": (lambda x: np.ma.masked_array(x, x > 5), "6 of its elements are masked"), "wide": (lambda x: x.astype("f8"), "got float64; expected float32"),
+    "bool": (lambda x: x > 3, "got bool"), "complex": (lambda x: x + 0j, "not supported|got complex64"), "long": (lambda x: x.astype(np.longdouble), "element type"),
+    "another rank": (lambda x: x[0], "wrong shape"), "another size": (lambda x: x[:, :2], "wrong shape"),
+}
+
+
+@pytest.fixture(scope="module")
+def affine(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("affine") / "m")
+    paddle.jit.save(paddle.jit.to_static(lambda x: x * 2 + 1), path, input_spec=[paddle.static.InputSpec([None, 3])])
+    return inference.create_predictor(inference.Config(path + ".json"))
+
+
+def _by_handle(predictor, x):
+    predictor.get_input_handle("x").copy_from_cpu(x)
+    predictor.run()
+    return predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu()
+
+
+WAYS = {"run": lambda predictor, x: predictor.run([x])[0].numpy(), "handle": _by_handle}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", SAME_VALUES)
+def test_arrays_of_any_layout_give_their_values(affine, way, kind):
+    x = np.arange(12, dtype="float32").reshape(4, 3)
+    np.testing.assert_array_equal(WAYS[way](affine, SAME_VALUES[kind](x)), x * 2 + 1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_arrays_of_other_kinds_are_refused_and_the_next_one_is_answered(affine, way, kind):
+    x = np.arange(12, dtype="float32").reshape(4, 3)
+    make, said = REFUSED[kind]
+    with pytest.raises((TypeError, ValueError), match=said):
+        WAYS[way](affine, make(x))
+    np.testing.assert_array_equal(WAYS[way](affine, x), x * 2 + 1)

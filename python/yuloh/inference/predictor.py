@@ -60,6 +60,7 @@ class Tensor:
         self._writable("copy_from_cpu")
         if not isinstance(data, np.ndarray):
             raise TypeError(f"copy_from_cpu: expected a numpy.ndarray, got {type(data).__name__}.")
+        data = _plain("copy_from_cpu", self._name, data)
         given = _core.dtype(data.dtype)
         if given != self._dtype:
             raise TypeError(f"copy_from_cpu: input `{self._name}` has the wrong dtype, got {given.name}; expected "
@@ -111,6 +112,16 @@ class Tensor:
             raise NotImplementedError("set_lod: ragged tensors are not supported. Hint: pad, or run rows one by one.")
 
 
+def _plain(who, which, array):
+    """The array in the machine's byte order; what has no plain numbers, or hides some, is refused by the input's name or number."""
+    if array.dtype.kind in "OSUMm" or array.dtype.names:
+        raise TypeError(f"{who}: input `{which}` is an array of {array.dtype}; expected numbers.")
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{who}: input `{which}` is a masked array, {int(np.ma.count_masked(array))} of its elements are masked. "
+                         "Hint: say what they are, as in x.filled(0).")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 class Predictor:
     """Runs requests. ``run([tensors])`` may be called from any number of threads; handles keep the data of each thread
     apart. ``clone()`` shares everything but the handles.
@@ -158,7 +169,7 @@ class Predictor:
         """
         if inputs is not None and not isinstance(inputs, (list, tuple)):
             raise TypeError(f"run: expected a list of Tensors or arrays, one for each input, got {type(inputs).__name__}.")
-        values = list(inputs) if inputs is not None else self._fed()
+        values = [_plain("run", k, x) if isinstance(x, np.ndarray) else x for k, x in enumerate(inputs)] if inputs is not None else self._fed()
         if self._collect:
             self._note_shapes(values)
         outputs = self._session.run(values)
