@@ -2,7 +2,7 @@
 // libFuzzer target: any bytes as a safetensors file. They must give tensors or an Error, in little time and
 // memory; every tensor that is given is read to its last byte.
 //
-// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/whole_file.cpp src/formats/safetensors.cpp
+// sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/whole_file.cpp src/formats/safetensors.cpp tests/fuzz/stubs.cpp
 #include "formats/safetensors.h"
 
 #include <cstdint>
