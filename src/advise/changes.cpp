@@ -32,13 +32,13 @@ struct Changing {
   void micro_batches() {
     Job j = base;
     const double b = base.micro_batch();
-    double k = b > 1 ? 2 : 0;
-    for (double of = 2; of <= b; of *= 2)
-      if (std::fmod(b, of) == 0 && (k = of, j.micro = b / of, fit(j))) break;
-    if (k > 1 && std::fmod(b, k) == 0) j.micro = b / k, add("accumulate", cat(k), j);
+    double k = 1;  // the fewest parts that fit, else single samples
+    for (double of : divisors(b))
+      if (of > 1 && (k = of, j.micro = b / of, fit(j))) break;
+    if (k > 1) add("accumulate", cat(k), j);
     const double most = largest_micro_batch(n, base, d);
     if (most > 0 && most < b) {
-      j = base, j.micro = most, j.batch = most * j.replicas();
+      j = base, j.micro = most, j.batch = most * base.passes() * j.replicas();
       add("batch", cat(j.batch), j);
     }
   }
@@ -159,7 +159,7 @@ std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Devi
   const auto single = [&](const Job& j) {
     Changing c{n, j, d, f, layout_of(n, j, d, f), {}};
     c.micro_batches(), c.precision(), c.recompute(), c.offload();
-    std::erase_if(c.list, [](const Change& x) { return x.what == "batch" || x.what == "optimizer"; });
+    std::erase_if(c.list, [](const Change& x) { return x.what == "batch"; });
     return c.list;
   };
   std::vector<Change> taken;

@@ -13,13 +13,6 @@
 namespace yuloh::advise {
 namespace {
 
-std::vector<double> divisors(double n) {
-  std::vector<double> r;
-  for (double k = 1; k <= n; ++k)
-    if (std::fmod(n, k) == 0) r.push_back(k);
-  return r;
-}
-
 // Parts of a sequence that are long enough to be worth a ring.
 std::vector<double> contexts(const Network& n, const Job& base, double devices, double fixed) {
   if (fixed > 0)
@@ -108,6 +101,17 @@ struct Search {
 };
 
 }  // namespace
+
+std::vector<double> divisors(double n) {
+  std::vector<double> r, above;
+  for (double k = 1; k * k <= n; ++k)
+    if (std::fmod(n, k) == 0) {
+      r.push_back(k);
+      if (k * k < n) above.push_back(n / k);
+    }
+  r.insert(r.end(), above.rbegin(), above.rend());
+  return r;
+}
 
 Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   return {j, memory_of(n, j, d), step_of(n, j, d, f)};

@@ -30,6 +30,8 @@ struct Freedom {
   }
 };
 
+std::vector<double> divisors(double n);  // of a whole number, ascending
+
 Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& f);
 
 // The `keep` fastest splits over `devices` whose point estimate fits, each (dp, mp, pp, sharding, stage) once
