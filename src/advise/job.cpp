@@ -126,6 +126,9 @@ void check(const Job& j, const Network& n) {
   if (j.micro != 0) count("micro-batch", j.micro, 1e9);
   if (!(j.stage >= 0 && j.stage <= 3 && j.stage == std::floor(j.stage)))
     value_error("advise: stage must be 0, 1, 2 or 3, got ", j.stage, ". Hint: check --stage.");
+  if (j.stage > 0 && j.sharding == 1 && j.dp > 1)
+    value_error("advise: sharding stage ", j.stage, " shards over the sharding group, got dp ", j.dp,
+                " and sharding 1. Hint: --sharding ", j.dp, " instead of --dp, or both.");
   if (!(j.new_tokens >= 0 && j.new_tokens <= 1e7))
     value_error("advise: new-tokens must be 0 to 1e7, got ", j.new_tokens, ". Hint: check --new-tokens.");
   check_lora(j, n), check_bits(j);
