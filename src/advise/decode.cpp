@@ -21,7 +21,7 @@ Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, 
   };
   Decoding r;
   r.context = n.seq + j.new_tokens;
-  r.cache_token = n.layers / j.pp * cache_elements(n, j.mp) / j.cp * cache_bytes(j);
+  r.cache_token = layers_of_device(n, j) * cache_elements(n, j.mp) / j.cp * cache_bytes(j);
   const Memory one = memory_of(n, with_batch(1), d);
   const double request = r.cache_token * r.context, room = d.memory * share;
   const auto held = [&](double total) {

@@ -38,8 +38,6 @@ struct Assumed {
   static Interval recomputed_totals() { return {0.2, 0.35, 0.5}; }
 };
 
-double layers_of_device(const Network& n, const Job& j) { return std::ceil(n.layers / j.pp); }
-
 double tokens(const Network& n, const Job& j) { return n.seq / j.cp; }  // of one sample on one device
 
 // Bytes of one sample and layer that mp does not split, and those that it does, without the scores. A product
@@ -141,6 +139,7 @@ Interval working_bytes(const Network& n, const Job& j) {
 // Parameters of one device, by what becomes of them.
 struct Held {
   double tables = 0, matrices = 0, experts = 0, adapters = 0;
+  double lookups = 0;  // of the tables, those that no product reads
   double all() const { return tables + matrices + experts; }
 };
 Held stage_params(const Network& n, const Job& j, bool first, bool last) {
@@ -149,6 +148,8 @@ Held stage_params(const Network& n, const Job& j, bool first, bool last) {
   h.matrices = std::max(n.params - embedding_params(n) - head_params(n) - routed, 0.0) * share;
   h.experts = routed * share / j.ep;
   if (first) h.tables += embedding_params(n);
+  if (first && n.kind != "vision" && n.transformer())  // patches are a product
+    h.lookups = (embedding_params(n) - (n.tied && last ? n.hidden * n.vocab : 0)) / j.mp;
   if (last)
     h.tables +=
         n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
@@ -173,7 +174,7 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
   const bool away = j.offload == "all", frozen = j.lora > 0;
   const Interval plain = Interval(held.tables * weight_bytes(j)) + matrix_bytes(j) * held.matrices;
   const Interval experts = matrix_bytes(j) * held.experts;
-  if (away || j.stage >= 3) {
+  if (away || (j.stage >= 3 && shard > 1)) {
     const double one_layer =
         (n.params - expert_params(n) * (1 - 1 / j.ep)) / n.layers / j.mp * matrix_bytes(j).point;
     add(m, "weights",
@@ -221,7 +222,7 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
   } else if (n.kind == "decoder") {
     const double context = n.seq + j.new_tokens;
     add(m, "cache",
-        Interval(n.layers / j.pp * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() *
+        Interval(layers_of_device(n, j) * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() *
                  cache_bytes(j)));
     if (last) add(m, "logits", Interval(1, 1, 2) * (j.micro_batch() * n.vocab * 4 / j.mp));
   }
@@ -261,6 +262,7 @@ double kept_layer(const Network& n, const Job& j) {
   return one * b;
 }
 
+double layers_of_device(const Network& n, const Job& j) { return std::ceil(n.layers / j.pp); }
 double expert_replicas(const Job& j) { return std::max(j.replicas() * j.cp / j.ep, 1.0); }
 double device_params(const Network& n, const Job& j) { return fullest_stage(n, j).all(); }
 double trained_params(const Network& n, const Job& j) {
@@ -271,6 +273,10 @@ double stored_bytes(const Network& n, const Job& j) {
   const Held h = fullest_stage(n, j);
   return h.tables * weight_bytes(j) + (h.matrices + h.experts) * matrix_bytes(j).point +
          h.adapters * weight_bytes(j);
+}
+
+double read_bytes(const Network& n, const Job& j) {
+  return stored_bytes(n, j) - fullest_stage(n, j).lookups * weight_bytes(j);
 }
 
 Memory memory_of(const Network& n, const Job& j, const Device& d) {
@@ -288,8 +294,10 @@ const char* verdict(const Memory& m, const Device& d) {
 }
 
 double largest_micro_batch(const Network& n, Job j, const Device& d) {
+  // As many passes as the job has, and enough to fill the pipeline: what is in flight counts.
+  const double passes = std::max(std::ceil(j.passes()), j.pp);
   const auto fit = [&](double b) {
-    return j.micro = b, j.batch = b * j.replicas(), fits(memory_of(n, j, d), d);
+    return j.micro = b, j.batch = b * passes * j.replicas(), fits(memory_of(n, j, d), d);
   };
   if (!fit(1)) return 0;
   double low = 1, high = 2;

@@ -33,13 +33,15 @@ inline bool fits(const Memory& m, const Device& d) { return m.total.point <= d.m
 // job's.
 double largest_micro_batch(const Network& n, Job j, const Device& d);
 
-// Shared with the estimate of time: bytes that one layer keeps for the backward pass of one micro-batch, and
-// the parameters of the fullest device: all, of them those that are trained, and the bytes in which all are
-// stored.
+// Shared with the estimate of time, of the fullest device: its layers, bytes that one of them keeps for the
+// backward pass of one micro-batch, parameters, of them those that are trained, the bytes in which all are
+// stored, and of these what a pass reads (a table of embeddings is looked up, not read).
+double layers_of_device(const Network& n, const Job& j);
 double kept_layer(const Network& n, const Job& j);
 double device_params(const Network& n, const Job& j);
 double trained_params(const Network& n, const Job& j);
 double stored_bytes(const Network& n, const Job& j);
+double read_bytes(const Network& n, const Job& j);
 double expert_replicas(const Job& j);  // devices that hold the same experts
 
 }  // namespace yuloh::advise

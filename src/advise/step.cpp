@@ -30,9 +30,9 @@ double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream
 // included. Published MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
 constexpr double kGrouped = 0.4;
 constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
-// Share of the bandwidth that kernels keep who widen stored bits on the way (gpt-fast on A100: 0.65 and 0.54
-// of the peak).
-double widening(const Job& j) { return j.weight_bits == 4 ? 0.7 : j.weight_bits == 8 ? 0.87 : 1; }
+// Share of the bandwidth that kernels keep who widen stored bits on the way: the mean of gpt-fast's Llama 2 7B
+// and 70B on one A100 (0.55 and 0.64 in 4 bits, 0.77 and 0.90 in 8).
+double widening(const Job& j) { return j.weight_bits == 4 ? 0.6 : j.weight_bits == 8 ? 0.83 : 1; }
 constexpr double kHidden = 0.5;  // share of the backward pass that gradients can travel behind
 
 double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
@@ -67,7 +67,7 @@ struct Pass {
 double passes_of(const Job& j) { return !j.training ? 1 : j.lora > 0 ? 2 : 3; }
 
 Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, double peak, double stream) {
-  const double b = j.micro_batch(), layers = std::ceil(n.layers / j.pp);
+  const double b = j.micro_batch(), layers = layers_of_device(n, j);
   const double again = j.recompute != "full"    ? 0
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
@@ -89,11 +89,11 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     flops += again * (layer_flops(n) + adapters), passes_over_weights += again / layers;
   if (j.training && j.recompute == "selective") flops += layers * score_flops(n);
   Pass p;
-  const double weights = stored_bytes(n, j) * passes_over_weights;
+  const double weights = read_bytes(n, j) * passes_over_weights;
   const double mine = n.transformer() ? 1 / j.mp / j.cp : n.part(n.split_flops, j.mp);
   p.arithmetic = std::max(flops * b * mine / peak, weights / stream);
   Job plain = j;
-  plain.recompute = "none", plain.flash = j.flash;
+  plain.recompute = "none";
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
   // often.
   const double kept = n.transformer()
@@ -144,18 +144,24 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
                     double forward_and_backward) {
   const double group = j.replicas() * j.cp;  // every part of the sequence has gradients of all weights
   if (group <= 1) return 0;
-  const double p = trained_params(n, j);
-  const Group g = link_of(d, f, j.mp * group);
-  const double routed = j.lora > 0 ? 0 : expert_params(n) / j.pp / j.mp / j.ep;
-  double total = all_reduce((p - routed) * gradient_bytes(j), group, g) +
-                 all_reduce(routed * gradient_bytes(j), expert_replicas(j), g);
-  double hideable = kHidden * backward;
-  if (j.stage >= 3) {  // weights are gathered for every pass, forward and backward
-    total = all_reduce(p * gradient_bytes(j), j.sharding, g) * 0.5 +
-            j.passes() * 2 * 0.5 * all_reduce(stored_bytes(n, j), j.sharding, g);
-    if (j.dp > 1) total += all_reduce(p * gradient_bytes(j) / j.sharding, j.dp, g);
-    hideable = kHidden * forward_and_backward * j.passes();
-  }
+  // Positions lie next to tensors, then sharding, then data. Gradients are reduced over the sharding group to
+  // their owners, each part over the devices that hold it too, and what was updated is gathered; at stage 3
+  // weights are gathered instead, for every pass forward and backward. Fewer devices share routed experts.
+  const double sharding = j.stage > 0 ? j.sharding : 1;
+  const Group inner = link_of(d, f, j.mp * j.cp * sharding);
+  const Group outer = link_of(d, f, j.mp * j.cp * (group / j.cp > sharding ? j.replicas() : 1));
+  const auto shared = [&](double trained, double stored, double replicas) {
+    const double shards = std::min(sharding, replicas), gradients = trained * gradient_bytes(j);
+    const double gathered = j.stage >= 3 ? j.passes() * 2 * stored : gradients;
+    return 0.5 * (all_reduce(gradients, shards, inner) + all_reduce(gathered, shards, inner)) +
+           all_reduce(gradients / shards, replicas / shards, outer);
+  };
+  const double routed = expert_params(n) * layers_of_device(n, j) / n.layers / j.mp / j.ep;
+  const double routed_bytes = routed * matrix_bytes(j).point, routed_trained = j.lora > 0 ? 0 : routed;
+  const double total =
+      shared(trained_params(n, j) - routed_trained, stored_bytes(n, j) - routed_bytes, group) +
+      shared(routed_trained, routed_bytes, expert_replicas(j));
+  const double hideable = kHidden * (j.stage >= 3 ? forward_and_backward * j.passes() : backward);
   return std::max(total - hideable, 0.1 * total);
 }
 
@@ -220,11 +226,11 @@ void inference(StepTime& s, const Network& n, const Job& j, const Device& d, con
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
   std::string used;
   const double peak = peak_for(d, j.precision, &used), stream = d.bandwidth * stream_share(d);
-  const double b = j.micro_batch(), layers = n.layers / j.pp;
+  const double b = j.micro_batch(), layers = layers_of_device(n, j);
   // Weights are read once for the whole batch; of the experts, those that any of its tokens met.
-  const double routed = expert_params(n) / j.pp / j.mp / j.ep;
+  const double routed = expert_params(n) * layers / n.layers / j.mp / j.ep;
   const double met = n.experts > 0 ? 1 - std::pow(1 - n.active / n.experts, b) : 1;
-  const double weights = stored_bytes(n, j) - routed * (1 - met) * matrix_bytes(j).point;
+  const double weights = read_bytes(n, j) - routed * (1 - met) * matrix_bytes(j).point;
   const double cache = layers * cache_elements(n, j.mp) / j.cp * context * b * cache_bytes(j);
   const double read = (weights / widening(j) + cache) / stream;
   const double flops = 2 * (active_params(n) - (n.tied ? 0 : embedding_params(n))) +
