@@ -3,11 +3,11 @@
 
     python bench/estimates.py                       the whole table (some minutes), JSON into estimates.json
     python bench/estimates.py --models resnet50 gpt --batches 16
-    python bench/estimates.py --times               step times as well (wants a quiet machine)
+    python bench/estimates.py --times --json F      step times for the rows of F (some two minutes of a quiet machine)
     python bench/estimates.py --write docs/estimates.md --json estimates.json --torch torch.json   the page
 
-Every measured row is a fresh process that runs an ordinary training loop (`--measure`); the predictions are made by
-`yuloh.advise.facts` in another process. They share the model's code and nothing else.
+Every memory row is a fresh process that runs an ordinary training loop (`--measure`); times are measured by one process a
+model. The predictions are made by `yuloh.advise.facts` in another process. They share the model's code and nothing else.
 """
 import argparse
 import json
@@ -145,6 +145,9 @@ MODELS = {
 }
 
 
+HELD_OUT = ("mobilenet_v1", "resnet50", "mobilenet_v3", "squeezenet", "shufflenet", "densenet", "vit")  # of the time model
+
+
 def loss_of(name):
     own = MODELS[name][3]
     return own or (lambda out, y: F.cross_entropy(out.reshape([-1, out.shape[-1]]), y.reshape([-1])))
@@ -157,18 +160,18 @@ def made(spec):
     return paddle.to_tensor(rng.standard_normal(shape).astype(dtype) if dtype == "float32" else rng.integers(0, 10, shape))
 
 
-def measure(case):
-    """A plain loop, as users write it; prints one JSON line."""
+def loop(case, times):
+    """A plain loop, as users write it; seconds of its steps after the first ones."""
     name, batch, half = case["model"], case["batch"], case["precision"] != "float32"
     make, inputs, labels, _, blocks = MODELS[name]
     net = make()
     if case["recompute"]:
         wrap(net, blocks)
     x, y, loss_fn = made(inputs(batch)), made(labels(batch)), loss_of(name)
-    times = []
+    spent = []
     if case["training"]:
         opt = paddle.optimizer.Adam(parameters=net.parameters())
-        for _ in range(STEPS + case["times"]):
+        for _ in range(STEPS + times):
             begin = time.perf_counter()
             with paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
                 loss = loss_fn(net(x), y)
@@ -176,18 +179,28 @@ def measure(case):
             opt.step()
             opt.clear_grad()
             loss.numpy()
-            times.append(time.perf_counter() - begin)
+            spent.append(time.perf_counter() - begin)
     else:
         net.eval()
         with paddle.no_grad(), paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
-            for _ in range(STEPS + case["times"]):
+            for _ in range(STEPS + times):
                 begin = time.perf_counter()
                 net(x).numpy()
-                times.append(time.perf_counter() - begin)
-    with open("/proc/self/status", encoding="ascii") as f:
-        high = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
-    print(json.dumps({"allocator": paddle.device.max_memory_allocated(), "reserved": paddle.device.max_memory_reserved(),
-                      "process": high, "seconds": statistics.median(times[STEPS - 1:])}))
+                spent.append(time.perf_counter() - begin)
+    return spent[STEPS - 1:]
+
+
+def measure(cases, times):
+    """One JSON line per case: seconds if `times`, else memory (of this process, so one case only)."""
+    for case in cases:
+        spent = loop(case, times)
+        if times:
+            print(json.dumps({"seconds": statistics.median(spent)}), flush=True)
+            continue
+        with open("/proc/self/status", encoding="ascii") as f:
+            high = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+        print(json.dumps({"allocator": paddle.device.max_memory_allocated(), "reserved": paddle.device.max_memory_reserved(),
+                          "process": high}))
 
 
 def wrap(net, blocks):
@@ -202,14 +215,15 @@ def wrap(net, blocks):
         layer.forward = (lambda f: lambda *a: paddle.distributed.fleet.utils.recompute(f, *a))(layer.forward)
 
 
-def measured(case):
-    command = [sys.executable, __file__, "--measure", json.dumps(case)]
-    if case["times"]:
-        command = ["flock", os.environ["YULOH_QUIET"], "chrt", "-f", "10", *command] if "YULOH_QUIET" in os.environ else command
+def measured(cases, times=0):
+    """What a fresh process measures of the cases; times under real-time priority where $YULOH_QUIET names a lock."""
+    command = [sys.executable, __file__, "--measure", json.dumps(cases), "--times", str(times)]
+    if times and "YULOH_QUIET" in os.environ:
+        command = ["flock", os.environ["YULOH_QUIET"], "chrt", "-f", "10", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{case}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        raise SystemExit(f"{cases}: {done.stderr[-2000:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 # ---- predicted -----------------------------------------------------------------------------------------------
@@ -238,7 +252,7 @@ def cases(args):
                         if recompute and not (training and MODELS[name][4]):
                             continue
                         yield {"model": name, "batch": batch, "precision": precision, "training": training,
-                               "recompute": recompute, "times": args.times}
+                               "recompute": recompute}
 
 
 def share(row, key):
@@ -257,6 +271,15 @@ def summary(rows, keys=("allocator", "process")):
         width = max((r["predicted"][key]["high"] - r["predicted"][key]["low"]) / r["predicted"][key]["value"] / 2 for r in rows)
         lines.append(f"{key}: largest difference {100 * max(off):.1f} %, median {100 * statistics.median(off):.2f} %; interval "
                      f"+-{100 * width:.1f} %, covers {100 * sum(inside(r, key) for r in rows) / len(rows):.1f} % of {len(rows)} rows")
+    timed = [r for r in rows if "seconds" in r["measured"]]
+    for which, some in (("", timed), (f", {len(HELD_OUT)} models that no choice was tuned on",
+                                      [r for r in timed if r["case"]["model"] in HELD_OUT])):
+        if some:
+            ordered, p = sorted(abs(share(r, "seconds")) for r in some), some[0]["predicted"]["seconds"]
+            lines.append(f"step time{which}: median difference {100 * statistics.median(ordered):.1f} %, nine of ten within "
+                         f"{100 * ordered[9 * len(ordered) // 10]:.0f} %, largest {100 * ordered[-1]:.0f} %; interval a factor of "
+                         f"{p['high'] / p['value']:.2f} either way ({p['origin']}), covers "
+                         f"{100 * sum(inside(r, 'seconds') for r in some) / len(some):.1f} % of {len(some)} rows")
     return lines
 
 
@@ -264,25 +287,25 @@ HEAD = """# Estimates against measurements
 
 `yuloh.advise.facts` and `yuloh advise` say what a step needs before it runs; this page says how far that is from what
 happens. Every measured row is a fresh process that runs an ordinary loop of a few steps ({machine}); allocator is
-`paddle.device.max_memory_allocated()`, process is VmHWM, seconds are the median of the last steps. Times were measured one
-process at a time under real-time priority on an otherwise busy machine, which the memory figures do not notice.
-Made by `python bench/estimates.py --times --json F`, then `--write docs/estimates.md --json F`.
+`paddle.device.max_memory_allocated()`, process is VmHWM, seconds are the median of the last steps, of all cases of a model in
+one process. Made by `python bench/estimates.py --json F` (memory, at any time), `yuloh calibrate` and `bench/estimates.py --times
+--json F` one after the other on a quiet machine, then `--write docs/estimates.md --json F`.
+
+Which kinds of layers `yuloh calibrate` trains and the form of the time model (`src/advise/rates.cpp`) were chosen while looking at
+{tuned}; the other models were left out of that. None of the models is among calibrate's networks. The interval of the time is
+calibrate's own: it predicts each of its networks from the others and takes the factor that covers 95 % of them.
 """
 
 
 def page(rows, torch_rows, machine):
-    lines = [HEAD.format(machine=machine), *(f"* {line}" for line in summary(rows))]
-    off = [abs(share(r, "seconds")) for r in rows if r["case"]["times"]]
-    if off:
-        ordered = sorted(off)
-        lines.append(f"* step time: median difference {100 * statistics.median(off):.1f} %, nine of ten within "
-                     f"{100 * ordered[9 * len(ordered) // 10]:.0f} %, largest {100 * ordered[-1]:.0f} %")
+    tuned = ", ".join(m for m in MODELS if m not in HELD_OUT)
+    lines = [HEAD.format(machine=machine, tuned=tuned), *(f"* {line}" for line in summary(rows))]
     lines += ["", "Predicted / measured; MB and ms. `again`: with recompute.", "",
               "| model | batch | precision | what | allocator | process | step |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         c, p, m = r["case"], r["predicted"], r["measured"]
         cells = [f"{p[k]['value'] / 1e6:.1f} / {m[k] / 1e6:.1f} ({100 * share(r, k):+.1f} %)" for k in ("allocator", "process")]
-        cells.append(f"{1e3 * p['seconds']['value']:.1f} / {1e3 * m['seconds']:.1f} ({100 * share(r, 'seconds'):+.0f} %)" if c["times"] else "")
+        cells.append(f"{1e3 * p['seconds']['value']:.4g} / {1e3 * m['seconds']:.4g} ({100 * share(r, 'seconds'):+.0f} %)" if "seconds" in m else "")
         what = ("training" if c["training"] else "inference") + (", again" if c["recompute"] else "")
         lines.append(f"| {c['model']} | {c['batch']} | {c['precision']} | {what} | {' | '.join(cells)} |")
     if torch_rows:
@@ -307,7 +330,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--batches", nargs="+", type=int, default=BATCHES)
-    parser.add_argument("--times", type=int, nargs="?", const=6, default=0, help="timed steps more (0: no times)")
+    parser.add_argument("--times", type=int, nargs="?", const=6, default=0, help="measure so many steps of the rows of --json")
     parser.add_argument("--json", default="estimates.json")
     parser.add_argument("--predict-only", action="store_true", help="new predictions beside the measured figures of --json")
     parser.add_argument("--write", metavar="FILE", help="write the page from --json (and --torch), measure nothing")
@@ -315,10 +338,9 @@ def main():
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        return measure(json.loads(args.measure))
+        return measure(json.loads(args.measure), args.times)
+    rows = json.load(open(args.json, encoding="utf-8")) if args.write or args.predict_only or args.times else []
     if args.write:
-        with open(args.json, encoding="utf-8") as f:
-            rows = json.load(f)
         with open(args.torch or os.devnull, encoding="utf-8") as f:
             torch_rows = json.loads(f.read() or "[]")
         from yuloh.bench.machine import cpu_facts
@@ -326,22 +348,22 @@ def main():
         with open(args.write, "w", encoding="utf-8") as f:
             f.write(page(rows, torch_rows, machine))
         return None
-    rows = json.load(open(args.json, encoding="utf-8")) if args.predict_only else []
-    if args.predict_only:
+    if args.times:
+        for name in args.models:
+            some = [r for r in rows if r["case"]["model"] == name]
+            for row, got in zip(some, measured([r["case"] for r in some], args.times)):
+                row["measured"].update(got)
+    if args.times or args.predict_only:
         for row in rows:
             row["predicted"] = predicted(row["case"])
     else:
         for case in cases(args):
-            row = {"case": case, "predicted": predicted(case), "measured": measured(case)}
+            row = {"case": case, "predicted": predicted(case), "measured": measured([case])[0]}
             rows.append(row)
             print(case["model"], case["batch"], case["precision"], "train" if case["training"] else "infer", "again" * case["recompute"],
-                  *(f"{k} {row['measured'][k] / 1e6:.1f} {100 * share(row, k):+.1f}%" for k in ("allocator", "process")),
-                  f"ms {1e3 * row['measured']['seconds']:.1f} {100 * share(row, 'seconds'):+.0f}%" if args.times else "", flush=True)
+                  *(f"{k} {row['measured'][k] / 1e6:.1f} {100 * share(row, k):+.1f}%" for k in ("allocator", "process")), flush=True)
     json.dump(rows, open(args.json, "w", encoding="utf-8"), indent=0)
     print("\n".join(summary(rows)))
-    if args.times:
-        off = [abs(share(r, "seconds")) for r in rows]
-        print(f"step time: median difference {100 * statistics.median(off):.1f} %, largest {100 * max(off):.0f} %")
     return None
 
 

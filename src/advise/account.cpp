@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "advise/account.h"
 #include "advise/eager.h"
+#include "plan/traffic.h"
 
 #include <algorithm>
 #include <map>
@@ -54,9 +55,9 @@ void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, F
   m.peak = Figure::within(static_cast<double>(end.max_allocated), kPeakSpread, Origin::kComputed);
   m.reserved = Figure::within(static_cast<double>(end.max_reserved), kPeakSpread, Origin::kComputed);
   m.interpreter = rates.interpreter, m.scratch += rates.scratch;
-  size_t nodes = 0;  // of the largest graph
-  for (const DryFlush& f : run.flushes) nodes = std::max(nodes, f.nodes.size());
-  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share + static_cast<double>(nodes) * rates.node_bytes;
+  size_t steps = 0;  // of the largest plan
+  for (const DryFlush& f : run.flushes) steps = std::max(steps, f.plan->steps.size());
+  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share + static_cast<double>(steps) * rates.step_bytes;
   m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread, Origin::kComputed);
   const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
   if (at != run.flushes.end()) {
@@ -78,12 +79,13 @@ void add_eager(const DryRun& run, size_t from, Facts* facts) {
   facts->memory.eager = Figure::within(m.weights + m.buffers + m.optimizer + m.inputs + most, kEagerSpread, Origin::kComputed);
 }
 
-void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) {
-  double seconds = 0;
+void add_work(const DryRun& run, size_t from, double read, const Rates& rates, Facts* facts) {
+  double seconds = 0, calls = 0;
   std::map<std::pair<std::string, std::string>, KindFacts> kinds;
   for (size_t k = from; k < run.flushes.size(); ++k) {
     const DryFlush& f = run.flushes[k];
-    seconds += rates.per_node * static_cast<double>(f.scopes.size());
+    const std::vector<double> far = far_shares(*f.plan, rates.cache);
+    calls += static_cast<double>(f.calls);
     for (size_t i = 0; i < f.plan->steps.size(); ++i) {
       const Step& s = f.plan->steps[i];
       const int32_t scope = scope_of(f, static_cast<int32_t>(i));
@@ -92,7 +94,7 @@ void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) 
       const std::string kind = scope == kScopeOptimizer ? "optimizer" : std::string(s.kind);
       KindFacts& t = kinds[{kind, std::string(dtype_name(s.dtype))}];
       t.kind = kind, t.dtype = std::string(dtype_name(s.dtype));
-      const double time = rates.seconds(s, scope == kScopeOptimizer);
+      const double time = rates.seconds(work_of(s, scope == kScopeOptimizer, far[i]));
       ++t.calls, t.flops += cost.flops, t.moved += cost.bytes, t.seconds += time, t.origin = rates.origin, seconds += time;
       for (int32_t l = plain(scope) - kScopeFirstLayer; l >= 0 && l < static_cast<int32_t>(facts->layers.size());
            l = facts->layers[static_cast<size_t>(l)].parent) {
@@ -116,16 +118,20 @@ void add_work(const DryRun& run, size_t from, const Rates& rates, Facts* facts) 
     for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward, &l.activation_bytes,
                       &l.seconds_forward, &l.seconds_backward}) *x /= n;
   }
-  facts->seconds = Figure::within(seconds, rates.spread, rates.origin), facts->device = rates.device;
+  seconds += rates.host_seconds(facts->training, calls, static_cast<double>(facts->kernels), facts->moved, read);
+  if (rates.origin == Origin::kAssumed) facts->notes.push_back("seconds: catalogue peak x assumed efficiency; yuloh calibrate measures this machine.");
+  if (!rates.disturbed.empty()) facts->notes.push_back(cat("seconds: ", rates.disturbed, "; yuloh calibrate measures again."));
+  facts->seconds = Figure::factor(seconds, rates.spread, rates.origin), facts->device = rates.device;
   for (auto& [key, t] : kinds) facts->kinds.push_back(std::move(t));
 }
 }  // namespace
 
 Facts account(const DryRun& run, const MemoryStats& end, const Rates& rates, Subject subject) {
   Facts f = std::move(subject.facts);
+  const double read = f.memory.scratch;  // results that are read, before the libraries' own comes on top
   add_memory(run, end, rates, &f);
   add_eager(run, std::min(subject.steady_from, run.flushes.size()), &f);
-  add_work(run, std::min(subject.steady_from, run.flushes.size()), rates, &f);
+  add_work(run, std::min(subject.steady_from, run.flushes.size()), read, rates, &f);
   return f;
 }
 

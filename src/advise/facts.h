@@ -20,6 +20,7 @@ struct Figure {
   Origin origin = Origin::kComputed;
   static Figure exact(double v) { return {v, v, v, Origin::kComputed}; }
   static Figure within(double v, double share, Origin o) { return {v, v * (1 - share), v * (1 + share), o}; }
+  static Figure factor(double v, double f, Origin o) { return {v, v / f, v * f, o}; }
 };
 
 // One Layer of the model. Bytes, FLOPs and seconds include its sublayers; of one micro-batch.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/strided.h"
 #include "formats/onnx_check.h"
 #include "run/closing.h"
 #include "run/executor.h"

@@ -211,12 +211,13 @@ void PlanBuilder::plan_memory() {
       for (int v : *list) {
         Slot x = slot[values_[v].root];
         x.offset += values_[v].offset * static_cast<int64_t>(dtype_size(values_[v].type.dtype));
+        x.bytes = static_cast<size_t>(numel(values_[v].type.shape)) * dtype_size(values_[v].type.dtype);
         step.slots.push_back(x);
       }
     note_peak(i, s.kernel->workspace_bytes());
     if (const size_t w = s.kernel->workspace_bytes()) {
       const size_t at = arena.take(aligned(w));
-      step.slots.push_back({Slot::Kind::kArena, 0, static_cast<int64_t>(at)});
+      step.slots.push_back({Slot::Kind::kArena, 0, static_cast<int64_t>(at), w});
       arena.give(at, aligned(w));  // free again after this step; nothing else is placed before the next one
     }
     for (int v : dying[i])

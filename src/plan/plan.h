@@ -36,6 +36,7 @@ struct Slot {
   enum class Kind : uint8_t { kInput, kOwn, kArena, kScalar, kConst } kind;
   int32_t index = 0;   // input number | own storage number | scalar number | constant number
   int64_t offset = 0;  // bytes
+  size_t bytes = 0;    // of the value (of a view: of its elements)
 };
 
 struct ValueLife {  // a value in the arena, or (bytes only) a result that leaves

@@ -36,7 +36,7 @@ PlanRecord describe(const Plan& plan, const std::function<std::string(int32_t)>&
   r.results.resize(plan.own_bytes.size());
   for (const Step& s : plan.steps) {
     r.steps.push_back({s.what, s.kernel->describe(), s.refused, where ? where(s.origin) : "", s.dtype, s.kernel->cost.flops,
-                       s.kernel->cost.bytes, s.kind});
+                       s.kernel->cost.bytes, s.kind, s.slots});
     for (const Slot& x : s.slots)  // the first step that names a result makes it
       if (x.kind == Slot::Kind::kOwn && r.results[x.index].what.empty())
         r.results[x.index] = {s.what, r.steps.back().where, plan.own_bytes[x.index]};

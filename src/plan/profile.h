@@ -21,6 +21,7 @@ struct StepRecord {
   DType dtype;
   double flops, bytes;
   std::string_view kind;  // Step::kind
+  std::vector<Slot> slots;  // Step::slots
 };
 struct HeldRecord {  // a storage of a plan: a result, or what lies in the arena when most of it is in use
   std::string what, where;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of a `loop` region: a nested Plan run `trips` times, carried values going round. Its peak is one
 // iteration plus the carried values.
+#include "base/strided.h"
 #include "plan/builder.h"
 
 namespace yuloh {
@@ -43,30 +44,16 @@ class LoopKernel final : public Kernel {
     std::vector<Ref<Buffer>> bound;
     for (size_t i = 0; i < in_.size(); ++i) bound.push_back(borrow(ptrs[i], in_[i].strides));
     if (strided_carry_)
-      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(bound[i], in_[i].type);
+      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(in_[i].type, bound[i]);
     for (int64_t t = 0; t < trips; ++t) {
       PlanRun run;
       run.inputs = bound;
       run.scalars_double.resize(bound.size()), run.scalars_int.resize(bound.size());
       run_plan(*plan_, &run, {});
-      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(run.outputs[i], out_[i].type);
+      for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(out_[i].type, run.outputs[i]);
     }
     for (int64_t i = 0; i < n_carried_; ++i)
       __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(), numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
-  }
-  static Ref<Buffer> row_major(const Ref<Buffer>& b, const TensorType& t) {
-    if (is_row_major(t.shape, b->strides)) return b;
-    auto r = allocate_buffer(t);
-    const size_t size = dtype_size(t.dtype);
-    Ints index(t.shape.size(), 0);
-    const int64_t n = numel(t.shape);
-    for (int64_t k = 0; k < n; ++k) {
-      int64_t at = 0;
-      for (uint32_t d = 0; d < index.size(); ++d) at += index[d] * b->strides[d];
-      __builtin_memcpy(static_cast<char*>(r->data()) + k * size, static_cast<char*>(b->data()) + at * size, size);
-      for (int d = static_cast<int>(index.size()) - 1; d >= 0 && ++index[d] == t.shape[d]; --d) index[d] = 0;
-    }
-    return r;
   }
   int64_t n_carried_, trips_;
   std::vector<Operand> in_, out_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python objects <-> core values: dtypes, shapes, buffers (NumPy and anything else with the buffer protocol), errors.
+#include "base/strided.h"
 #include "py/py_tensor.h"
 
 #include <algorithm>
@@ -30,40 +31,12 @@ bool dtype_of_format(const char* f, Py_ssize_t size, DType* t) {
   }
 }
 
-void copy_strided(char* dst, const char* src, const Py_buffer& b, int dim) {
-  if (dim == b.ndim) {
-    std::memcpy(dst, src, b.itemsize);
-    return;
-  }
-  const Py_ssize_t n = b.shape[dim], stride = b.strides[dim];
-  Py_ssize_t block = b.itemsize;
-  for (int d = dim + 1; d < b.ndim; ++d) block *= b.shape[d];
-  if (dim + 1 == b.ndim && stride == b.itemsize) {
-    std::memcpy(dst, src, n * b.itemsize);
-    return;
-  }
-  for (Py_ssize_t i = 0; i < n; ++i) copy_strided(dst + i * block, src + i * stride, b, dim + 1);
-}
-
 // Types that NumPy lacks come out as their bits.
 const char* numpy_name(DType t) {
   if (t == DType::kFloat8E4M3 || t == DType::kFloat8E5M2) return "uint8";
   return t == DType::kBFloat16 ? "uint16" : dtype_name(t).data();
 }
 
-void gather_row_major(char* dst, const char* src, const Shape& shape, const Ints& strides, size_t size, uint32_t dim) {
-  if (dim == shape.size()) {
-    std::memcpy(dst, src, size);
-    return;
-  }
-  size_t block = size;
-  for (uint32_t d = dim + 1; d < shape.size(); ++d) block *= shape[d];
-  if (dim + 1 == shape.size() && strides[dim] == 1) {
-    std::memcpy(dst, src, shape[dim] * size);
-    return;
-  }
-  for (Dim i = 0; i < shape[dim]; ++i) gather_row_major(dst + i * block, src + i * strides[dim] * size, shape, strides, size, dim + 1);
-}
 }  // namespace
 
 Tensor& tensor_of(PyObject* o) {
@@ -183,7 +156,9 @@ Value value_from_buffer(PyObject* array) {
     type_error("to_tensor: arrays of this element type are not supported, got format `", b.format, "`.");
   for (int i = 0; i < b.ndim; ++i) t.shape.push_back(b.shape[i]);
   Ref<Buffer> buf = allocate_buffer(t);
-  if (numel(t.shape) > 0) copy_strided(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), b, 0);
+  Ints strides;
+  for (int i = 0; i < b.ndim; ++i) strides.push_back(b.strides[i]);
+  copy_row_major(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), t.shape, strides, static_cast<size_t>(b.itemsize));
   return make_data(t, std::move(buf));
 }
 
@@ -220,8 +195,7 @@ PyObject* to_numpy(Tensor& t) {
   Obj a = Obj::check(PyObject_CallFunction(empty, "Os", shape.get(), numpy_name(type.dtype)));
   Py_buffer out;
   if (PyObject_GetBuffer(a.get(), &out, PyBUF_WRITABLE | PyBUF_ND) != 0) throw PythonError();
-  if (numel(type.shape) > 0)
-    gather_row_major(static_cast<char*>(out.buf), static_cast<const char*>(b->data()), type.shape, b->strides, dtype_size(type.dtype), 0);
+  copy_row_major(static_cast<char*>(out.buf), type, *b);
   PyBuffer_Release(&out);
   return a.release();
 }

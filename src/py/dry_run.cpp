@@ -3,9 +3,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <map>
+
 #include "advise/account.h"
 #include "cpu/parallel.h"
 #include "plan/profile.h"
+#include "plan/traffic.h"
 #include "py/objects.h"
 
 namespace nb = nanobind;
@@ -48,30 +52,55 @@ void bind_dry_run(nb::module_& m) {
     advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
     return to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
   }, nb::arg("facts"), nb::arg("steady_from"), nb::arg("device"));
-  // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, estimated seconds).
+  // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, share of them from beyond the caches,
+  // estimated seconds).
   m.def("dry_kernels", [](size_t from, const std::string& device) {
     nb::list l;
     const advise::Rates rates = rates_of(device);
-    for (size_t k = from; k < running().flushes.size(); ++k)
-      for (const Step& s : running().flushes[k].plan->steps) {
-        const int32_t scope = running().flushes[k].scope_of(s);
-        const bool update = scope == advise::kScopeOptimizer;
-        l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, update), std::string(s.kind), std::string(dtype_name(s.dtype)),
-                                rates.roof(s), s.kernel->cost.flops, s.kernel->cost.bytes, rates.seconds(s, update)));
+    for (size_t k = from; k < running().flushes.size(); ++k) {
+      const DryFlush& f = running().flushes[k];
+      const std::vector<double> far = far_shares(*f.plan, rates.cache);
+      for (size_t i = 0; i < f.plan->steps.size(); ++i) {
+        const Step& s = f.plan->steps[i];
+        const advise::Work w = advise::work_of(s, f.scope_of(s) == advise::kScopeOptimizer, far[i]);
+        l.append(nb::make_tuple(w.name, std::string(s.kind), std::string(dtype_name(s.dtype)), rates.roof(w), w.flops, w.bytes, w.far,
+                                rates.seconds(w)));
       }
-    return l;
-  }, nb::arg("steady_from"), nb::arg("device"));
-  // What start_profile recorded, per kernel run: (name, dtype, seconds, FLOP, bytes moved).
-  m.def("profile_costs", [] {
-    const profile::Data data = profile::snapshot();
-    nb::list l;
-    for (const profile::KernelEvent& k : data.kernels) {
-      const profile::StepRecord& s = data.plans[k.plan].steps[k.step];
-      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, false), std::string(dtype_name(s.dtype)),
-                              static_cast<double>(k.end - k.begin) * 1e-9, s.flops, s.bytes));
     }
     return l;
-  });
+  }, nb::arg("steady_from"), nb::arg("device"));
+  // What start_profile recorded, per step of a plan: (name, dtype, median of the seconds, FLOP, bytes moved, share of them from
+  // beyond `cache`, how often it ran).
+  m.def("profile_costs", [](double cache) {
+    const profile::Data data = profile::snapshot();
+    std::vector<std::vector<double>> far;
+    for (const profile::PlanRecord& p : data.plans) {
+      std::vector<const std::vector<Slot>*> slots;
+      for (const profile::StepRecord& s : p.steps) slots.push_back(&s.slots);
+      far.push_back(far_shares(slots, cache));
+    }
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> times;
+    for (const profile::KernelEvent& k : data.kernels) times[{k.plan, k.step}].push_back(k.end - k.begin);
+    nb::list l;
+    for (auto& [at, ns] : times) {
+      const profile::StepRecord& s = data.plans[at.first].steps[at.second];
+      std::nth_element(ns.begin(), ns.begin() + static_cast<int64_t>(ns.size() / 2), ns.end());
+      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, false), std::string(dtype_name(s.dtype)),
+                              static_cast<double>(ns[ns.size() / 2]) * 1e-9, s.flops, s.bytes, far[at.first][at.second], ns.size()));
+    }
+    return l;
+  }, nb::arg("cache"));
+  // What a device file says of kernels (name, dtype, FLOP, bytes moved, far share): seconds of each.
+  m.def("rates_seconds", [](const std::string& device, nb::list kernels) {
+    nb::list l;
+    const advise::Rates rates = rates_of(device);
+    for (nb::handle k : kernels) {
+      advise::Work w{nb::cast<std::string>(k[0]), {}, nb::cast<double>(k[2]), nb::cast<double>(k[3]), nb::cast<double>(k[4])};
+      if (!dtype_from_object(nb::object(k[1]).ptr(), &w.dtype)) type_error("rates_seconds: unknown dtype.");
+      l.append(rates.seconds(w));
+    }
+    return l;
+  }, nb::arg("device"), nb::arg("kernels"));
   m.def("dry_tensor", [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
     running();
     TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};

@@ -302,6 +302,7 @@ void bind_stats(nb::module_& m) {
     const RunStats& s = run_stats();
     nb::dict d;
     d["plans"] = s.plans, d["hits"] = s.hits, d["flushes"] = s.flushes, d["kernels"] = s.kernels, d["nodes"] = s.nodes;
+    d["calls"] = Context::current().calls;
     d["compile_seconds"] = s.compile_seconds, d["lookup_seconds"] = s.lookup_seconds, d["run_seconds"] = s.run_seconds;
     d["plan_cache_plans"] = s.kept_plans, d["plan_cache_bytes"] = s.kept_bytes;
     const CompileSeconds& c = compile_seconds();

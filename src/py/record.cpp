@@ -309,6 +309,7 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
   place_arguments(op, args, nargs, kwnames, &given);
   const bool from_user = capture_position();
   Context& ctx = Context::current();
+  ++ctx.calls;
   // A closed step runs at the first op after it; a full pending graph at the next op that user code itself calls.
   if (ctx.step_closed || (from_user && ctx.over_limit())) ctx.flush();
   Values in;

@@ -16,6 +16,7 @@ DryRun::DryRun(int64_t pending_limit)
   if (t_current) fail(ErrorKind::kRuntime, "dry run: one is running in this thread already.");
   Context::current().flush();
   memory_.emplace();
+  calls_ = Context::current().calls;
   t_current = this;
 }
 
@@ -75,7 +76,9 @@ DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>&
 }  // namespace
 
 void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs) {
-  DryFlush f{plan, {}, {}, false, memory_stats().allocated};
+  const uint64_t calls = Context::current().calls;
+  DryFlush f{plan, {}, {}, false, memory_stats().allocated, calls - calls_};
+  calls_ = calls;
   std::unordered_map<const Node*, int32_t> number;
   for (const Node* n : order) {
     f.scopes.push_back(n->pos.scope);

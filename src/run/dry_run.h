@@ -26,6 +26,7 @@ struct DryFlush {
   std::vector<DryNode> nodes;   // by origin
   bool peak = false;            // the allocator's peak so far was reached while it ran
   size_t held = 0;              // bytes in use before it
+  uint64_t calls = 0;           // that Python made since the flush before
   int32_t scope_of(const Step& s) const {
     return s.origin >= 0 && s.origin < static_cast<int32_t>(scopes.size()) ? scopes[static_cast<size_t>(s.origin)] : 0;
   }
@@ -61,6 +62,7 @@ class DryRun {
   int64_t limit_;
   bool finished_ = false;
   size_t most_ = 0;
+  uint64_t calls_ = 0;
   RngState rng_;
   std::optional<DryMemory> memory_;
   std::vector<Borrowed> borrowed_;

@@ -46,33 +46,4 @@ Ref<Buffer> read_value(const Value& v) {
 
 size_t bytes_of(const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); }
 
-Ref<Buffer> row_major_copy(const TensorType& t, const Buffer& b) {
-  Ref<Buffer> r = allocate_buffer(t);
-  const size_t width = dtype_size(t.dtype);
-  const char* from = static_cast<const char*>(b.data());
-  char* to = static_cast<char*>(r->data());
-  if (is_row_major(t.shape, b.strides)) {
-    __builtin_memcpy(to, from, bytes_of(t));
-    return r;
-  }
-  const int64_t n = numel(t.shape), rank = t.shape.size();
-  Ints at(static_cast<uint32_t>(rank), 0);
-  int64_t offset = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    __builtin_memcpy(to + i * static_cast<int64_t>(width), from + offset * static_cast<int64_t>(width), width);
-    for (int64_t d = rank; d-- > 0;) {
-      const auto u = static_cast<uint32_t>(d);
-      offset += b.strides[u];
-      if (++at[u] < t.shape[u]) break;
-      offset -= b.strides[u] * t.shape[u];
-      at[u] = 0;
-    }
-  }
-  return r;
-}
-
-Ref<Buffer> row_major(const TensorType& t, Ref<Buffer> b) {
-  return is_row_major(t.shape, b->strides) ? std::move(b) : row_major_copy(t, *b);
-}
-
 }  // namespace yuloh

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strided.h"
 #include "ir/node.h"
 #include "run/tensor.h"
 
@@ -31,8 +32,6 @@ class Recording {
 
 // The data of a value, computed if need be. Throws NeedsData (run/program.h) for what depends on a placeholder.
 Ref<Buffer> read_value(const Value& v);
-Ref<Buffer> row_major_copy(const TensorType& t, const Buffer& b);  // in storage of its own
-Ref<Buffer> row_major(const TensorType& t, Ref<Buffer> b);         // itself where it lies by rows
 size_t bytes_of(const TensorType& t);
 
 }  // namespace yuloh

@@ -244,6 +244,7 @@ void Tensor::backward(const Value& g, bool retain_graph) {
 
 void accumulate_backward(const BackwardRequest& r) {
   const profile::RecordScope recording;
+  ++Context::current().calls;
   BackwardResult res = backward(r);
   const GradMode mode(r.create_graph);
   for (auto& [info, g] : res.leaves) {

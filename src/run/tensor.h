@@ -120,6 +120,7 @@ class Context {
   void visit(const Cell& cell);
   void await_visitor();  // another thread runs this context's graph: it is not ours to touch until it has
   int uncut = 0;  // > 0: within a recomputed function, where what a cut keeps would defeat it
+  uint64_t calls = 0;  // recorded by Python, ever
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
  private:

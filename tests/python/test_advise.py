@@ -389,23 +389,30 @@ def test_rates_by_precision():
 def test_device_file_of_calibrate(tmp_path):
     path = tmp_path / "device.json"
     rows = [
-        {"name": "gemm/matmul", "dtype": "float32", "log2_roof_ns": 20, "efficiency": e, "samples": 3}
+        {"name": "gemm/matmul", "dtype": "float32", "log2_roof_ns": 20, "log2_intensity": 6, "far": 0,
+         "efficiency": e, "samples": 3}
         for e in (0.5, 0.6, 0.8)
     ]
     record = {
-        "version": 2,
+        "version": 3,
         "host": "box",
         "name": "CPU x 2 threads",
         "date": "2026-11-30",
         "efficiencies": rows,
     }
     record["peaks"] = {"fp32": 5e11, "bf16": 1e12, "read": 6e10, "copy": 4e10, "threads": 2}
+    host = {"step": 1e-4, "call": 1e-6, "call_cold": 1e-6, "kernel": 1e-6, "byte": 0}
+    record.update(cache=3e7, per_kernel=1e-6, spread=1.3, host_rates={"training": host, "inference": host})
+    record["process"] = {"interpreter": 5e7, "scratch": 1e7, "code_share": 1, "step_bytes": 1e4, "spread": 0.1}
     path.write_text(json.dumps(record))
     words = ("resnet50", "--devices-file", str(path), "--device", "box", "--precision", "fp32", "--json")
     (row,) = json.loads(run(*words).stdout)["devices"]
     assert row["measured"] and row["origins"]["fp32"] == "measured"
     # Arithmetic alone: 3 x 8.2e9 x 64 FLOPs at 0.6 of 5e11.
     assert dict(row["time"])["arithmetic"] == pytest.approx(3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
+    path.write_text(json.dumps({**record, "version": 1}))  # of an older yuloh: refused, with what to do
+    refused = run(*words, ok=2).stderr
+    assert "got 1; expected 3" in refused and "run yuloh calibrate" in refused and refused.count("\n") == 1
     path.write_text('{"peaks": 3}')
     assert "calibrate" in run("resnet50", "--devices-file", str(path), ok=2).stderr
 

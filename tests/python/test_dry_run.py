@@ -177,9 +177,12 @@ def test_models_and_inputs_that_make_no_sense(model, inputs, error):
 
 
 def device_file(**changes):
-    record = {"version": 2, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "per_node": 0.0,
-              "per_kernel": 1e-6, "spread": 0.2, "process": {"interpreter": 5e7, "scratch": 1e6, "code_share": 1.0, "spread": 0.1},
-              "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "efficiency": 0.5} for at in (5, 15)]}
+    host = {"step": 1e-3, "call": 1e-6, "call_cold": 1e-6, "kernel": 1e-6, "byte": 1e-10}
+    record = {"version": 3, "name": "a machine", "peaks": {"fp32": 1e12, "bf16": 2e12, "copy": 1e11}, "cache": 3e7,
+              "host_rates": {"training": host, "inference": host}, "per_kernel": 1e-9, "spread": 1.2,
+              "process": {"interpreter": 5e7, "scratch": 1e6, "code_share": 1.0, "spread": 0.1, "step_bytes": 1e4},
+              "efficiencies": [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "far": 0.0,
+                                "efficiency": 0.5} for at in (5, 15)]}
     record.update(changes)
     return record
 
@@ -193,8 +196,50 @@ def test_seconds_follow_the_device_file(tmp_path):
         assert f["seconds"]["origin"] == "measured" and f["device"] == "a machine"
         return {k["kind"]: k["seconds"] for k in f["kinds"]}
 
-    slow = [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "efficiency": 0.25} for at in (5, 15)]
+    slow = [{"name": "conv/conv", "dtype": "float32", "log2_roof_ns": at, "log2_intensity": 4, "far": 0.5,
+             "efficiency": 0.25} for at in (5, 15)]
     assert seconds(efficiencies=slow)["conv"] == pytest.approx(2 * seconds()["conv"])
+
+
+def test_what_the_host_takes_is_counted(tmp_path):
+    path = tmp_path / "device.json"
+
+    def seconds(training, **rates):
+        host = {**dict.fromkeys(("step", "call", "call_cold", "kernel", "byte"), 0.0), **rates}
+        other = dict.fromkeys(host, 0.0)
+        name = "training" if training else "inference"
+        path.write_text(json.dumps(device_file(host_rates={"training": other, "inference": other, name: host})))
+        return facts(Net, [([None, 3, 16, 16], "float32")], batch=8, training=training, device=path)
+
+    def value(*a, **k):
+        return seconds(*a, **k)["seconds"]["value"]
+
+    for training in (True, False):
+        bare = seconds(training)
+        assert value(training, kernel=1.0) - bare["seconds"]["value"] == pytest.approx(bare["kernels"])
+        calls = value(training, call=1.0) - bare["seconds"]["value"]
+        assert calls == round(calls) and 3 <= calls <= 60
+        cold = value(training, step=1.0) - bare["seconds"]["value"]  # of the steps whose data leaves some of the caches
+        assert 0 < cold < 1 and value(training, call_cold=1.0) - bare["seconds"]["value"] == pytest.approx(calls * cold)
+    out = facts(Net, [([None, 3, 16, 16], "float32")], batch=8, training=False)["layers"][0]["output_bytes"]
+    assert value(False, byte=1.0) - value(False) == pytest.approx(out) and value(True, byte=1.0) == value(True)
+
+
+def test_what_comes_from_beyond_the_caches(tmp_path):
+    """A kernel whose data was touched just before is near, one whose data the step has pushed out is far."""
+    def shares(cache):
+        text = json.dumps(device_file(cache=cache))
+        with paddle.advise.dry_run():
+            a, b = paddle._core.dry_tensor([64, 1024], "float32"), paddle._core.dry_tensor([1024, 512], "float32")
+            steady = paddle._core.dry_flushes()
+            y = paddle.matmul(a, b)
+            z = paddle.matmul(y, b.T)
+            z.numpy()
+            return [k[6] for k in paddle._core.dry_kernels(steady, text)]
+
+    assert shares(1e9) == [0.0, 0.0]
+    assert all(0.05 < share < 0.15 for share in shares(2e6))  # only the 0.26 MB of a and of z are a step away, of 2.5 MB each
+    assert shares(1)[0] > shares(2e6)[0] - 1e-9
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2}',
@@ -234,6 +279,6 @@ def test_updates_are_of_one_kind(kind):
     net(paddle.ones([4, 32])).mean().backward()
     opt.step()
     core.run_pending()
-    names = {r[0] for r in core.profile_costs()}
+    names = {r[0] for r in core.profile_costs(1e9)}
     core.stop_profile()
     assert "optimizer" in names

@@ -2,11 +2,14 @@
 """Advice room: measures this machine into a device file (device_file.py).
 
 Peaks first (arithmetic by dtype, memory by direction and threads), then the efficiencies: small networks of every
-kind of layer train for a few steps under the profiler, and per kind of kernel, dtype and size it is noted what share
-of its roofline it reached there, caches and neighbours included. None of them is a model of bench/estimates.py.
+kind of layer train for a few steps under the profiler, and per kind of kernel, dtype, size and place of its data (caches
+or beyond) it is noted what share of its roofline it reached there. What is left of a step is the host's: Python, recording,
+starting kernels, reading results. Each network is then predicted from all the others: how far off that is, is the
+interval of every later estimate. None of them is a model of bench/estimates.py.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -20,132 +23,30 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from .. import _core
 from . import device_file
+from .calibrate_nets import AGAIN, suite
 
 __all__ = ["calibrate", "measure", "suite"]
 
-VERSION = 2  # src/advise/rates.h: kDeviceFileVersion
-STEPS = 4    # profiled, after two that are not
+VERSION = 3  # src/advise/rates.h: kDeviceFileVersion
+STEPS = 5    # profiled, after two that are not
+COVERED = 0.95  # of the left-out runs lie within the interval
+COLD = 4.0  # src/advise/rates.cpp: kColdTraffic
+BUSY = 1.12  # median over shortest time of equal steps, from which on a machine is called busy
 
 
-# ---- networks ----------------------------------------------------------------------------------------------------
-def suite(quick: bool) -> List[Tuple[str, Callable, tuple]]:
-    """(name, makes the network, (shape, dtype)) of what is trained."""
-    import yuloh as paddle
-    from yuloh import nn
-    F = nn.functional
-
-    class Ladder(nn.Layer):  # bottlenecks: 1x1, 3x3 (grouped or not), 1x1, and a stride between the rungs
-        def __init__(self, channels, grouped, act):
-            super().__init__()
-            self.stem, self.rungs, self.act = nn.Conv2D(3, channels[0], 3, padding=1), nn.LayerList(), act
-            for a, b in zip(channels, channels[1:]):
-                mid = a * 4 if grouped else max(8, a // 2)
-                for stride in (1, 2):
-                    out = b if stride == 2 else a
-                    self.rungs.append(nn.Sequential(
-                        nn.Conv2D(a, mid, 1, bias_attr=False), nn.BatchNorm2D(mid), act(),
-                        nn.Conv2D(mid, mid, 3, stride=stride, padding=1, groups=mid if grouped else 1, bias_attr=False),
-                        nn.BatchNorm2D(mid), act(), nn.Conv2D(mid, out, 1, bias_attr=False), nn.BatchNorm2D(out)))
-            self.head = nn.Linear(channels[-1], 50)
-
-        def forward(self, x):
-            x = self.stem(x)
-            for rung in self.rungs:
-                y = rung(x)
-                x = x + y if y.shape == x.shape else F.relu(y)
-            return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1))
-
-    class Plain(nn.Layer):  # convolutions with bias, pooling, joined branches, a wide classifier
-        def __init__(self, width):
-            super().__init__()
-            self.a, self.b = nn.Conv2D(3, width, 5, stride=2, padding=2), nn.Conv2D(width, 2 * width, 3, padding=1)
-            self.c, self.d = nn.Conv2D(2 * width, width, 1), nn.Conv2D(2 * width, width, 3, padding=1)
-            self.up, self.out = nn.Conv2DTranspose(2 * width, width, 2, stride=2), nn.Conv2D(width, 8, 1)
-            self.wide, self.head = nn.Linear(16 * 2 * width, 512), nn.Linear(512, 50)
-
-        def forward(self, x):
-            x = F.max_pool2d(F.relu(self.b(F.relu(self.a(x)))), 2)
-            x = paddle.concat([F.relu(self.c(x)), F.relu(self.d(x))], axis=1)
-            extra = self.out(F.relu(self.up(x))).mean()
-            return self.head(F.relu(self.wide(F.adaptive_avg_pool2d(x, 4).flatten(1)))) + extra
-
-    class Planes(nn.Layer):  # large planes, few channels
-        def __init__(self, width):
-            super().__init__()
-            self.parts = nn.LayerList([nn.Conv2D(3, width, 3, padding=1)] + [
-                nn.Sequential(nn.Conv2D(width, width, 3, padding=1), nn.BatchNorm2D(width), nn.ReLU()) for _ in range(3)])
-            self.out = nn.Conv2D(2 * width, 50, 1)
-
-        def forward(self, x):
-            kept = x = self.parts[0](x)
-            for part in list(self.parts)[1:]:
-                x = part(x)
-            return self.out(paddle.concat([kept, x], axis=1)).mean(axis=[2, 3])
-
-    class Tiny(nn.Layer):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b, self.c, self.d = nn.Conv2D(3, 8, 5), nn.Conv2D(8, 20, 3), nn.Linear(320, 96), nn.Linear(96, 50)
-
-        def forward(self, x):
-            x = F.max_pool2d(F.relu(self.b(F.max_pool2d(F.relu(self.a(x)), 2))), 2)
-            return self.d(F.relu(self.c(F.adaptive_avg_pool2d(x, 4).flatten(1))))
-
-    class Words(nn.Layer):
-        def __init__(self, width, heads, words, depth, recurrent):
-            super().__init__()
-            self.embed, self.heads = nn.Embedding(words, width), heads
-            self.lstm = nn.LSTM(width, width) if recurrent else None
-            self.parts = nn.LayerList([nn.LayerList([nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width),
-                                                     nn.LayerNorm(width), nn.Linear(width, 4 * width),
-                                                     nn.Linear(4 * width, width)]) for _ in range(depth)])
-            self.head = nn.Linear(width, words)
-
-        def forward(self, tokens):
-            x = self.embed(tokens)
-            if self.lstm is not None:
-                x = self.lstm(x)[0]
-            batch, length, width = x.shape
-            for norm1, qkv, out, norm2, up, down in self.parts:
-                q, k, v = qkv(norm1(x)).reshape([batch, length, 3, self.heads, width // self.heads]).unbind(2)
-                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-                x = x + F.dropout(out(y.reshape([batch, length, width])), 0.1)
-                x = x + down(F.gelu(up(norm2(x))))
-            return self.head(x)
-
-    def images(batch, size):
-        return [batch, 3, size, size], "float32"
-
-    ladder = (16, 32, 64, 128, 256)
-    found = [("ladder", lambda: Ladder(ladder, False, nn.ReLU), images(8, 64)),
-             ("grouped", lambda: Ladder((16, 24, 48, 96), True, nn.Hardswish), images(8, 64)),
-             ("plain", lambda: Plain(32), images(8, 64)), ("planes", lambda: Planes(24), images(8, 72)),
-             ("tiny", Tiny, images(12, 28)),
-             ("words", lambda: Words(128, 4, 3000, 2, False), ([8, 96], "int64")),
-             ("recurrent", lambda: Words(192, 4, 1000, 0, True), ([16, 64], "int64"))]
-    if not quick:
-        found += [("ladder small", lambda: Ladder(ladder, False, nn.ReLU), images(2, 32)),
-                  ("ladder large", lambda: Ladder((24, 48, 96, 192, 384), False, nn.ReLU), images(24, 64)),
-                  ("grouped small", lambda: Ladder((16, 24, 48, 96), True, nn.Hardswish), images(3, 64)),
-                  ("grouped large", lambda: Ladder((24, 40, 80, 160), True, nn.ReLU), images(24, 64)),
-                  ("plain large", lambda: Plain(64), images(24, 96)),
-                  ("planes large", lambda: Planes(48), images(20, 48)), ("planes narrow", lambda: Planes(12), images(4, 56)),
-                  ("tiny large", Tiny, images(48, 28)),
-                  ("words small", lambda: Words(96, 6, 2000, 2, False), ([3, 64], "int64")),
-                  ("words large", lambda: Words(320, 5, 6000, 2, False), ([12, 160], "int64")),
-                  ("recurrent large", lambda: Words(320, 4, 3000, 0, True), ([32, 96], "int64"))]
-    return found
-
-
-def _train(make, spec, precision, training) -> Tuple[List[tuple], float, int]:
-    """(kernel rows of STEPS steps, seconds a step, nodes a step)."""
+def _train(make, spec, precision, mode, cache=32e6) -> Dict[str, Any]:
+    """One run: its kernels as `_core.profile_costs` tells them, and what a step took and did."""
     import numpy as np
     import yuloh as paddle
+    from ..distributed.fleet.utils import recompute
     shape, dtype = spec
     rng = np.random.default_rng(0)
     x = paddle.to_tensor(rng.standard_normal(shape).astype("float32") if dtype == "float32" else rng.integers(0, 900, shape))
-    net = make()
+    net, training = make(), mode != "inference"
     net.train() if training else net.eval()
+    if mode == "again":
+        for block in net.blocks:
+            block.forward = lambda *a, _f=block.forward: recompute(_f, *a)
     opt = paddle.optimizer.Adam(parameters=net.parameters())
     y = paddle.to_tensor(rng.integers(0, 50, shape if dtype == "int64" else shape[:1]))
 
@@ -160,26 +61,22 @@ def _train(make, spec, precision, training) -> Tuple[List[tuple], float, int]:
         opt.clear_grad()
         return loss.numpy()
 
-    with _core_grad(training):
+    with contextlib.nullcontext() if training else paddle.no_grad():
         step(), step()
-        nodes = _core.stats()["nodes"]
+        before = _core.stats()
         _core.start_profile()
         for _ in range(STEPS):
             step()
         _core.stop_profile()
-        rows, walls = _core.profile_costs(), []
-        nodes = _core.stats()["nodes"] - nodes
+        after, walls = _core.stats(), []
+        rows = _core.profile_costs(cache)
         for _ in range(STEPS):
             begin = time.perf_counter()
-            step()
+            read = step().nbytes
             walls.append(time.perf_counter() - begin)
-    return rows, statistics.median(walls), nodes // STEPS
-
-
-def _core_grad(on):
-    import contextlib
-    import yuloh as paddle
-    return contextlib.nullcontext() if on else paddle.no_grad()
+    return {"rows": rows, "training": training, "wall": statistics.median(walls), "best": min(walls),
+            "inside": sum(row[2] * row[-1] for row in rows) / STEPS, "moved": sum(row[4] * row[-1] for row in rows) / STEPS,
+            "read": 0 if training else read, **{k: (after[k] - before[k]) / STEPS for k in ("calls", "kernels")}}
 
 
 # ---- figures -----------------------------------------------------------------------------------------------------
@@ -191,27 +88,107 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     threads = int(found.pop("threads"))
     record = {"version": VERSION, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
               "date": time.strftime("%Y-%m-%d"), "origin": "measured", "threads": threads, "peaks": found,
-              "memory": _memory(threads, found)}
-    roof = _Roof(found)
-    samples: Dict[tuple, List[tuple]] = {}
-    overheads, steps = [], []
+              "memory": _memory(threads, found), "cache": _cache()}
+    runs, others = [], _Others()
     precisions = ["float32"] + (["bfloat16"] if "bf16" in found else [])
     for name, make, spec in suite(quick):
         for precision in precisions:
-            for training in (True, False):
-                tell(f"{name}, {precision}, {'training' if training else 'inference'}")
-                rows, wall, nodes = _train(make, spec, precision, training)
-                overheads.append((max(0.0, wall - sum(r[2] for r in rows) / STEPS), nodes))
-                steps.append((rows, wall, nodes))
-                for kernel, dtype, seconds, flops, moved in rows:
-                    t = roof(dtype, flops, moved)
-                    samples.setdefault((kernel, dtype), []).append((t, math.log2(max(flops, 1.0) / max(moved, 1.0)), seconds))
-    record["per_node"] = statistics.median(o / max(1, n) for o, n in overheads)
-    record["per_kernel"] = min(s for v in samples.values() for *_, s in v)
-    record["efficiencies"] = [row for key in sorted(samples) for row in _efficiencies(key, samples[key])]
+            for mode in ("training", "inference", *(["again"] if name in AGAIN else [])):
+                tell(f"{name}, {precision}, {mode if mode != 'again' else 'training with recompute'}")
+                runs.append({"network": name, **_train(make, spec, precision, mode, record["cache"])})
+    record["disturbed"] = others.told(statistics.median(r["wall"] / r["best"] for r in runs), threads)
     record["process"] = _process(tell)
-    record["spread"] = 0.35
+    record.update(_rates(record, runs))
+    tell("every network from the others")
+    record["residuals"] = sorted(abs(x) for x in _left_out(record, runs))
+    record["spread"] = math.exp(_quantile(record["residuals"], COVERED)) if record["residuals"] else 2.0
     return record
+
+
+def _rates(record, runs) -> Dict[str, Any]:
+    """What these runs say of kernels and host."""
+    roof = _Roof(record["peaks"])
+    samples: Dict[tuple, List[tuple]] = {}
+    for run in runs:
+        for kernel, dtype, seconds, flops, moved, far, _ in run["rows"]:
+            dense = math.log2(max(flops, moved / 16, 1.0) / max(moved, 1.0))  # Rates::intensity
+            samples.setdefault((kernel, dtype), []).append((roof(dtype, flops, moved), dense, far, seconds))
+    return {"per_kernel": min(s for v in samples.values() for *_, s in v),
+            "efficiencies": [row for key in sorted(samples) for row in _efficiencies(key, samples[key])],
+            "host_rates": {name: _host([r for r in runs if r["training"] == training], record["cache"])
+                     for name, training in (("training", True), ("inference", False))}}
+
+
+def _host(runs, cache) -> Dict[str, float]:
+    """Rates::host_seconds (src/advise/rates.cpp), fitted to what these steps took beside their kernels."""
+    table, want = [], []
+    for r in runs:
+        cold = min(1.0, r["moved"] / (COLD * cache))
+        rest = max(1e-6, r["wall"] - r["inside"])
+        weight = 1 / (rest + 0.02 * r["wall"])  # right in small steps; in long ones a few per cent do not matter
+        table.append([weight * x for x in (cold, r["calls"], cold * r["calls"], r["kernels"], r["read"])])
+        want.append(weight * rest)
+    return _solved(["step", "call", "call_cold", "kernel", "byte"], table, want)
+
+
+def _left_out(record, runs) -> List[float]:
+    """log(predicted / measured) of every run, predicted from the runs of all other networks."""
+    found = []
+    for name in dict.fromkeys(r["network"] for r in runs):
+        rest = [r for r in runs if r["network"] != name]
+        if not any(r["training"] for r in rest) or all(r["training"] for r in rest):
+            continue
+        device = {**record, **_rates(record, rest), "spread": 2.0}
+        text = json.dumps(device)
+        for r in (r for r in runs if r["network"] == name):
+            kernels = _core.rates_seconds(text, [(k, d, f, b, far) for k, d, _, f, b, far, _ in r["rows"]])
+            h = device["host_rates"]["training" if r["training"] else "inference"]
+            cold = min(1.0, r["moved"] / (COLD * record["cache"]))
+            host = cold * h["step"] + r["calls"] * (h["call"] + cold * h["call_cold"]) + r["kernels"] * h["kernel"] + r["read"] * h["byte"]
+            inside = sum(s * row[-1] for s, row in zip(kernels, r["rows"])) / STEPS
+            found.append(math.log((inside + host) / r["wall"]))
+    return found
+
+
+def _quantile(ordered, share):
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+
+
+def _cache() -> float:
+    """Bytes of the largest cache that Linux tells of."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            word = path.read_text(encoding="ascii").strip()
+            sizes.append(int(word[:-1]) * {"K": 2**10, "M": 2**20, "G": 2**30}[word[-1]])
+    return float(max(sizes, default=32 << 20))
+
+
+class _Others:
+    """What else ran on this machine meanwhile."""
+
+    def __init__(self):
+        self.begin = self._read()
+
+    @staticmethod
+    def _read():
+        """(seconds of all processors' work, of work taken by the hypervisor, our own, now)."""
+        tick = os.sysconf("SC_CLK_TCK")
+        try:
+            with open("/proc/stat", encoding="ascii") as f:
+                user, nice, system, _, _, irq, soft, steal = (int(w) / tick for w in f.readline().split()[1:9])
+        except (OSError, ValueError):
+            user = nice = system = irq = soft = steal = 0.0
+        return user + nice + system + irq + soft, steal, time.process_time(), time.perf_counter()
+
+    def told(self, jitter, threads) -> str:
+        """A sentence if the figures are disturbed, else ""."""
+        work, steal, own, passed = (b - a for a, b in zip(self.begin, self._read()))
+        others, stolen = max(0.0, work - own) / passed / threads, steal / passed / threads
+        why = [f"equal steps took {100 * (jitter - 1):.0f} % longer than the shortest"] if jitter > BUSY else []
+        why += [f"other processes kept {100 * others:.0f} % as many processors busy"] if others > 0.15 else []
+        why += [f"the hypervisor took {100 * stolen:.0f} % of the time"] if stolen > 0.03 else []
+        return f"the machine was busy while it was measured ({', '.join(why)})" if why else ""
 
 
 class _Roof:
@@ -226,15 +203,15 @@ class _Roof:
 
 
 def _efficiencies(key, samples):
-    """Per octave of roof and intensity: total roof over total time, which keeps sums right."""
+    """Per octave of roof and intensity, and half of the far share: total roof over total time, which keeps sums right."""
     octaves: Dict[tuple, List[float]] = {}
-    for roof, dense, seconds in samples:
-        entry = octaves.setdefault((round(math.log2(roof * 1e9)), round(dense)), [0.0] * 5)
-        for k, value in enumerate((roof, seconds, 1, math.log2(roof * 1e9), dense)):
+    for roof, dense, far, seconds in samples:
+        entry = octaves.setdefault((round(math.log2(roof * 1e9)), round(dense), round(2 * far)), [0.0] * 6)
+        for k, value in enumerate((roof, seconds, 1, math.log2(roof * 1e9), dense, far)):
             entry[k] += value
-    return [{"name": key[0], "dtype": key[1], "log2_roof_ns": at / n, "log2_intensity": dense / n,
-             "efficiency": roof / seconds, "samples": int(n)}
-            for _, (roof, seconds, n, at, dense) in sorted(octaves.items()) if seconds > 0]
+    return [{"name": key[0], "dtype": key[1], "log2_roof_ns": round(at / n, 3), "log2_intensity": round(dense / n, 3),
+             "far": round(far / n, 3), "efficiency": float(f"{roof / seconds:.5g}"), "samples": int(n)}
+            for _, (roof, seconds, n, at, dense, far) in sorted(octaves.items()) if seconds > 0]
 
 
 def _memory(threads, peaks):
@@ -266,15 +243,15 @@ paddle.ones([2]).numpy()
 start = high()
 name, precision = sys.argv[1:]
 make, spec = next((m, s) for n, m, s in calibrate.suite(False) if n == name)
-nodes = calibrate._train(make, spec, precision, True)[2]
-print(json.dumps([start, high() - paddle.device.max_memory_reserved(), paddle._core.stats()["plan_cache_bytes"], nodes]))
+kernels = calibrate._train(make, spec, precision, "training")["kernels"]
+print(json.dumps([start, high() - paddle.device.max_memory_reserved(), paddle._core.stats()["plan_cache_bytes"], kernels]))
 """
 
 
 def _process(tell):
     """What a process takes beside the allocator: a base, and what grows with its plans, from fresh processes."""
     found = []
-    for name in ("ladder", "grouped", "words", "recurrent", "plain", "words small"):
+    for name in ("ladder", "grouped", "words", "recurrent", "plain", "joined"):
         tell(f"a process that trains {name}")
         for precision in ("float32", "bfloat16"):
             done = subprocess.run([sys.executable, "-c", _CHILD, name, precision], capture_output=True, text=True, check=True,
@@ -285,23 +262,44 @@ def _process(tell):
 
 
 def _fit(rows):
-    """scratch + code_share * plans + node_bytes * nodes, none of them negative, by least squares."""
+    """scratch + code_share * plans + step_bytes * steps of the plan (what compiling it takes stays with the process)."""
+    return _solved(["scratch", "code_share", "step_bytes"], [[1.0, p, n] for _, p, n in rows], [r for r, *_ in rows])
+
+
+def _solved(names, table, want) -> Dict[str, float]:
+    """The factors of the columns by least squares, none of them negative (one after the other, until nothing moves)."""
     import numpy as np
-    names, table, want = ["scratch", "code_share", "node_bytes"], np.array([[1.0, p, n] for _, p, n in rows]), np.array([r for r, *_ in rows])
-    left = [0, 1, 2]
-    while True:
-        found = np.linalg.lstsq(table[:, left], want, rcond=None)[0]
-        if all(x >= 0 for x in found) or len(left) == 1:
-            return {**dict.fromkeys(names, 0.0), **{names[k]: max(0.0, float(x)) for k, x in zip(left, found)}}
-        del left[int(np.argmin(found))]
+    table, want = np.array(table, "float64"), np.array(want, "float64")
+    scale = np.maximum(np.abs(table).max(axis=0), 1e-300)
+    gram, right, found = (table / scale).T @ (table / scale), (table / scale).T @ want, np.zeros(len(names))
+    for _ in range(5000):
+        for k in range(len(names)):
+            if gram[k, k] > 0:
+                found[k] = max(0.0, found[k] + (right[k] - gram[k] @ found) / gram[k, k])
+    return {name: float(x) for name, x in zip(names, found / scale)}
 
 
 def calibrate(path: Any = None, quick: bool = False, tell: Callable[[str], None] = lambda line: None) -> Tuple[Path, Dict[str, Any]]:
-    """Measures and writes the device file. Returns (its path, its contents)."""
+    """Measures and writes the device file. Returns (its path, its contents). The file is there whole or as it was.
+
+    Raises ValueError, before anything is measured, where it cannot be written.
+    """
     from ..bench.results import write_atomically
 
     target = device_file.default_path() if path is None else Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _check_writable(target)
     record = measure(quick, tell)
-    write_atomically(target, json.dumps(record, indent=1) + "\n")
+    write_atomically(target, json.dumps(record) + "\n")
     return target, record
+
+
+def _check_writable(target):
+    if target.is_dir():
+        raise ValueError(f"calibrate: {target} is a directory; expected a file. Hint: give a name in it.")
+    trial = target.with_name(f"{target.name}.{os.getpid()}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        trial.write_text("", encoding="utf-8")
+        trial.unlink()
+    except OSError as error:
+        raise ValueError(f"calibrate: cannot write {target} ({error.strerror}). Hint: --out FILE names another place.") from None

@@ -158,7 +158,7 @@ def this_machine() -> dict:
     from . import device_file
 
     written = device_file.text()
-    return calibrated(json.loads(written)) if written else _measured_now()
+    return calibrated(device_file.record(written, device_file.default_path())) if written else _measured_now()
 
 
 def calibrated(record: dict, ident: str = "this") -> dict:
@@ -231,7 +231,9 @@ def user_devices(path: str) -> List[dict]:
             f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form."
         ) from None
     if isinstance(read, dict) and "peaks" in read:
-        return [calibrated(read, str(read.get("host") or "calibrated"))]
+        from . import device_file
+
+        return [calibrated(device_file.record(json.dumps(read), path), str(read.get("host") or "calibrated"))]
     made = []
     for one in read if isinstance(read, list) else [read]:
         if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):

@@ -6,12 +6,15 @@ The core reads it (src/advise/rates.h); this module knows where it lies.
 """
 from __future__ import annotations
 
+import json
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, List
 
-__all__ = ["default_path", "text"]
+from .. import _core
+
+__all__ = ["default_path", "notes", "record", "text"]
 
 
 def default_path() -> Path:
@@ -35,3 +38,27 @@ def text(device: Any = None) -> str:
         if device is None and isinstance(error, FileNotFoundError):
             return ""
         raise ValueError(f"device file: cannot read {path} ({getattr(error, 'strerror', error)}). Hint: yuloh calibrate writes one.") from None
+
+
+def record(written: str, path: Any = "") -> Dict[str, Any]:
+    """The contents of a device file, checked. Raises ValueError for what is damaged, or written by another version."""
+    try:
+        _core.rates_seconds(written, [])
+        found = json.loads(written)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}" if path else str(error)) from None
+    except RecursionError:
+        raise ValueError(f"{path or 'device file'}: nested too deeply to be a device file. Hint: run yuloh calibrate.") from None
+    return found
+
+
+def notes(written: str) -> List[str]:
+    """Sentences on why this machine's own file may not speak of this process."""
+    found = json.loads(written)
+    said = []
+    if found.get("host") not in (None, platform.node()):
+        said.append(f"seconds: the device file was measured on {found['host']}, this is {platform.node()}; yuloh calibrate measures it.")
+    if found.get("threads") not in (None, _core.get_num_threads()):
+        said.append(f"seconds: the device file was measured with {found['threads']} threads, this process has "
+                    f"{_core.get_num_threads()}; yuloh calibrate measures again.")
+    return said

@@ -265,7 +265,10 @@ class _Run:
                       accumulate=self.accumulate, recompute=bool(self.recomputed),
                       parameters=sum(p.size for p in parameters), trainable=sum(p.size for p in trained), layers=layers)
         from . import device_file
-        return json.loads(_core.dry_facts(json.dumps(record), steady, device_file.text(device)))
+        written = device_file.text(device)
+        made = json.loads(_core.dry_facts(json.dumps(record), steady, written))
+        made["notes"] += device_file.notes(written) if written and device is None else []
+        return made
 
     def _batch(self):
         return self.batch or next((t.shape[0] for t in self.inputs[0] if t.ndim), 1)

@@ -3,7 +3,8 @@
 
 Peaks of arithmetic (fp32, bf16, int8) and memory (read, write, copy; one thread and all), then what share of
 them kernels reach, by kind, dtype and size, in small networks that train here. The result is a JSON file per host that
-`yuloh advise` and yuloh.advise.facts use when it is there. Half a minute on a quiet machine.
+`yuloh advise` and yuloh.advise.facts use when it is there. Two minutes on a quiet machine; on a busy one the file says that
+its figures are disturbed.
 """
 
 from __future__ import annotations
@@ -29,20 +30,15 @@ def add(commands) -> None:
 
 
 def carry_out(args) -> int:
-    import json
-
     from ..advise import device_file
     from ..advise.calibrate import calibrate
 
     if args.show:
+        path = args.out or device_file.default_path()
         text = device_file.text(args.out)
         if not text.strip():
-            raise ValueError(f"calibrate: no device file at {device_file.default_path()}. Hint: run yuloh calibrate.")
-        try:
-            record = json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"calibrate: {args.out or device_file.default_path()} is not JSON ({error}). Hint: run yuloh calibrate.") from None
-        print(table(record))
+            raise ValueError(f"calibrate: no device file at {path}. Hint: run yuloh calibrate.")
+        print(table(device_file.record(text, path)))
         return 0
     path, record = calibrate(args.out, args.quick, lambda line: print(f"  {line}", file=sys.stderr))
     print(table(record))
@@ -54,6 +50,8 @@ def table(record: dict) -> str:
     """The device file as text."""
     try:
         lines = [f"{record['name']}, measured {record['date']}", ""]
+        if record.get("disturbed"):
+            lines[1:] = [f"  Careful: {record['disturbed']}.", "  These figures are disturbed: measure again when nothing else runs.", ""]
         for name, rate in record["peaks"].items():
             lines.append(f"  {name:<6} {rate / 1e9:>10,.1f} {'GB/s' if name in ('read', 'copy') else 'GOP/s' if name == 'int8' else 'GFLOP/s'}")
         for row in record["memory"]:
@@ -62,14 +60,17 @@ def table(record: dict) -> str:
         lines += ["", f"  {'kernels':<36}{'dtype':<10}{'share of roofline, small to large':<36}samples"]
         groups: dict = {}
         for row in record["efficiencies"]:
-            groups.setdefault((row["name"], row["dtype"]), []).append(row)
+            groups.setdefault((row["name"].split(":")[0], row["dtype"]), []).append(row)
         for (name, dtype), rows in groups.items():
+            rows.sort(key=lambda r: r["log2_roof_ns"])
             picked = rows if len(rows) <= 5 else [rows[i * (len(rows) - 1) // 4] for i in range(5)]
             shares = "  ".join(f"{100 * r['efficiency']:.0f}%" for r in picked)
             lines.append(f"  {name:<36}{dtype:<10}{shares:<36}{sum(r['samples'] for r in rows)}")
-        process = record["process"]
-        lines += ["", f"  a process before its model: {process['interpreter'] / 1e6:.0f} MB; a recorded node: "
-                      f"{1e6 * record['per_node']:.1f} us"]
+        host = record["host_rates"]
+        lines += ["", f"  a process before its model: {record['process']['interpreter'] / 1e6:.0f} MB",
+                  f"  an op that Python calls, training: {1e6 * host['training']['call']:.1f} us; with cold caches "
+                  f"{1e6 * host['training']['call_cold']:.1f} us more",
+                  f"  steps of its own networks, each predicted from the others: 95 % within a factor of {record['spread']:.2f}"]
         return "\n".join(lines)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"calibrate: not a device file ({error}). Hint: run yuloh calibrate.") from None
