@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import json
 import os
 from typing import Any, Callable, Dict, List
@@ -120,15 +121,16 @@ class _Run:
             kind = getattr(paddle.optimizer, given, None)
             if not (isinstance(kind, type) and issubclass(kind, paddle.optimizer.Optimizer)):
                 raise ValueError(f"facts: unknown optimizer, got {given!r}; expected a class of paddle.optimizer.")
-            return kind(parameters=parameters) if kind is not paddle.optimizer.Optimizer else kind(0.001, parameters)
+            rate = inspect.signature(kind).parameters["learning_rate"]
+            return _steps_alone(kind(parameters=parameters, **({"learning_rate": 0.001} if rate.default is rate.empty else {})))
         if isinstance(given, paddle.optimizer.Optimizer):
             twin = copy.copy(given)
             twin._states, twin._masters, twin._report = {}, {}, None
             if {id(p) for p in twin._parameter_list} != {id(p) for p in parameters}:
                 twin = type(given)(parameters=parameters, learning_rate=given.get_lr())
-            return twin
+            return _steps_alone(twin)
         if callable(given):
-            return given(parameters)
+            return _steps_alone(given(parameters))
         raise TypeError(f"facts: optimizer must be a name, an optimizer or a callable, got {type(given).__name__}.")
 
     def _make(self, spec):
@@ -272,6 +274,14 @@ class _Run:
 
     def _batch(self):
         return self.batch or next((t.shape[0] for t in self.inputs[0] if t.ndim), 1)
+
+
+def _steps_alone(opt):
+    """The optimizer. Raises ValueError for one whose step evaluates the loss itself and decides by what comes out."""
+    if any(p.default is p.empty for p in inspect.signature(opt.step).parameters.values()):
+        raise ValueError(f"facts: {type(opt).__name__} steps by a closure and decides by values, which a dry run does not have. "
+                         "Hint: name an optimizer that steps once per backward.")
+    return opt
 
 
 def _prefixes(name):
