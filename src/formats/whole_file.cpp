@@ -30,7 +30,10 @@ struct Temporary {
 void write_beside(const WholeFile& f, Temporary* t) {
   static std::atomic<unsigned> count{0};  // two threads that write one path do not share a temporary file
   struct stat st;
-  if (stat(f.path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) errno = EISDIR, failed(f.path);
+  if (stat(f.path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {  // a rename would put a file in a device's or pipe's place
+    if (S_ISDIR(st.st_mode)) errno = EISDIR, failed(f.path);
+    fail(ErrorKind::kOs, "write: ", f.path, " is a device or pipe; expected the path of a file.");
+  }
   sweep_parts(f.path);
   do {  // until the file that is locked is the one of that name: a sweep may come between creating and locking
     if (t->fd >= 0) close(t->fd);

@@ -238,3 +238,22 @@ def test_a_full_disk_keeps_the_old_file(tmp_path):
     out, err = child(code, path).communicate()
     assert "could not be written" in out and "unchanged" in out, err
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["net"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.safetensors"])
+def test_a_pipe_stays_a_pipe(tmp_path, name):
+    """A file is put in the place of a file only; a device or pipe is written to, or refused."""
+    path = tmp_path / name
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    state = {"w": paddle.ones([4])}
+    try:
+        if name == "pipe":
+            paddle.save(state, str(path))
+            assert paddle.load(io.BytesIO(os.read(reader, 65536)))["w"].tolist() == [1.0] * 4
+        else:
+            with pytest.raises(OSError, match="pipe.safetensors"):
+                paddle.save(state, str(path))
+    finally:
+        os.close(reader)
+    assert path.is_fifo() and os.listdir(tmp_path) == [name]

@@ -21,22 +21,11 @@ def now() -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Old or new content, never half of it; OSError passes on after the temp file is removed. What is no regular file (a
-    device, a pipe) is written to: a rename would put a file in its place."""
-    if path.exists() and not path.is_file():
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-        return
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(scratch, "w", encoding="utf-8") as f:
-            f.write(text)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(scratch, path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    """Old or new content, never half of it; OSError passes on after the temp file is removed. A device or pipe is written
+    to, as framework/io.py says."""
+    from ..framework import io
+
+    io.write_atomically(os.fspath(path), lambda file: file.write(text.encode("utf-8")))
 
 
 class Results:

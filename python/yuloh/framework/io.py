@@ -14,6 +14,7 @@ import fcntl
 import io
 import os
 import pickle
+import stat
 import struct
 import tempfile
 import zlib
@@ -142,18 +143,27 @@ def save(obj, path, protocol=4, **configs):
     if path.endswith(foreign_files.SAFETENSORS):
         foreign_files.save_safetensors(obj, path)
         return
-    write_atomically(path, lambda file: _dump(obj, file, protocol))
+    try:
+        write_atomically(path, lambda file: _dump(obj, file, protocol))
+    except OSError as error:
+        raise OSError(error.errno,
+                      f"save: {path} could not be written ({error.strerror}); what stood there before "
+                      "is unchanged") from error
 
 
 def write_atomically(path, write):
-    """Calls ``write(file)`` on a temporary file beside ``path``, then puts it in the place of ``path``."""
+    """Calls ``write(file)`` on a temporary binary file beside ``path``, then puts it in the place of ``path``. What is no
+    regular file (a device, a pipe) is written to: a rename would put a file in its place."""
     folder = os.path.dirname(os.path.abspath(path))
     try:
-        mode = os.stat(path).st_mode & 0o777
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
         mask = os.umask(0)
         os.umask(mask)
-        mode = 0o666 & ~mask
+        mode = stat.S_IFREG | 0o666 & ~mask
+    if not stat.S_ISREG(mode):
+        with open(path, "wb") as file:
+            return write(file)
     _core.sweep_parts(path)
     handle, temporary = _locked_part(path, folder)
     try:
@@ -161,13 +171,8 @@ def write_atomically(path, write):
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(temporary, mode)
+            os.chmod(temporary, stat.S_IMODE(mode) & 0o777)
             os.replace(temporary, path)  # before the lock goes with the file
-    except OSError as error:
-        _remove(temporary)
-        raise OSError(error.errno,
-                      f"save: {path} could not be written ({error.strerror}); what stood there before "
-                      "is unchanged") from error
     except BaseException:
         _remove(temporary)
         raise
