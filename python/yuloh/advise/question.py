@@ -74,7 +74,7 @@ class Question:
     def freedom(self) -> Dict[str, object]:
         """What a search may change, and the degrees that were given."""
         free: Dict[str, object] = {
-            "recompute": self.job.get("recompute", "none") == "none",
+            "recompute": "recompute" not in self.job,
             "stage": "stage" not in self.job,
             "micro": not self.given_micro,
         }
