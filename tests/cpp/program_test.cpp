@@ -292,7 +292,9 @@ TEST(Capi, RunsAModelAndReportsErrors) {
   EXPECT_EQ(static_cast<const float*>(out[0].data)[0], 7);
   EXPECT_EQ(out[0].dims[0], 2);
   EXPECT_GT(p.memory("weights") + p.memory("mapped"), 0u);
-  EXPECT_EQ(p.memory("weights") + p.memory("plans") + p.memory("slack") + p.memory("other"), p.memory("process"));
+  // Each call looks at the process anew, so that a page may come or go between two of them.
+  EXPECT_NEAR(double(p.memory("weights") + p.memory("plans") + p.memory("slack") + p.memory("other")),
+              double(p.memory("process")), 1 << 20);
   EXPECT_EQ(p.memory("limit"), 100000000u);
   EXPECT_EQ(p.input_type(0).dims[0], -1);
   std::vector<double> d(6, 1.0);
