@@ -230,6 +230,7 @@ class Flush {
   // What the gradient rules of still-differentiable nodes name must survive this flush (DESIGN 3.3).
   void keep_for_tape() {
     tape_.assign(order_.size(), 0);
+    tape_leaves_.clear();
     bool any = false;
     for (const Value& v : roots_)
       if (v.node->requires_grad && !v.node->released) tape_[v.node->slot] = 1, any = true;
@@ -242,7 +243,7 @@ class Flush {
       const uint32_t in = needs_inputs(*n), out = needs_outputs(*n);
       for (uint32_t k = 0; k < n->inputs.size(); ++k) {
         const Value& v = n->inputs[k];
-        if ((in >> std::min(k, 31u) & 1) && pending(v)) kept.push_back(v);
+        if (in >> std::min(k, 31u) & 1) (pending(v) ? kept : tape_leaves_).push_back(v);
         if (v.requires_grad() && pending(v) && !v.node->released) tape_[v.node->slot] = 1;
       }
       for (uint32_t k = 0; k < n->outputs.size(); ++k)
@@ -343,6 +344,7 @@ class Flush {
   std::vector<Value> roots_, outputs_, committed_;
   std::vector<Node*> order_;
   std::vector<char> tape_;
+  std::vector<Value> tape_leaves_;  // computed before, named by the gradient rules of what runs now: held, so not donated
 };
 
 namespace {

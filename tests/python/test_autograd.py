@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Autograd tests: modes, ``grad``, ``backward``, user-defined gradients, Jacobians, hooks."""
+import random
+
 import numpy as np
 import pytest
 
 import yuloh as paddle
 from yuloh.autograd import PyLayer
+from yuloh.nn import functional as F
 
 
 def leaf(values):
@@ -166,3 +169,56 @@ def test_tensor_hooks():
     x.grad = None
     (x * 3).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), [3, 3])
+
+
+def _gradients_with_reads(seed, donate, reads):
+    """A random program whose intermediate results are read and let go of midway; loss and gradients."""
+    choose = random.Random(seed)
+    one = [lambda a: a.exp() * 0.1, lambda a: a.tanh(), lambda a: a * a, lambda a: a.reshape([4, 3]).t(), lambda a: a.clip(-1, 1),
+           lambda a: F.softmax(a), lambda a: a.transpose([1, 0]).reshape([3, 4]), lambda a: (a @ paddle.ones([4, 4])).sigmoid()]
+    two = [lambda a, b: a * b, lambda a, b: a + b, lambda a, b: a / (b * b + 1), lambda a, b: paddle.maximum(a, b),
+           lambda a, b: paddle.concat([a[:1], b[1:]]), lambda a, b: a @ b.t() @ b * 0.1]
+    before = paddle.get_flags("FLAGS_donate")
+    paddle.set_flags({"FLAGS_donate": donate})
+    try:
+        x, w = (paddle.to_tensor(np.random.default_rng(seed + n).standard_normal((3, 4)).astype("float32"), stop_gradient=False)
+                for n in range(2))
+        pool = [x, w]
+        for _ in range(choose.randint(3, 14)):
+            pool.append(choose.choice(one)(choose.choice(pool)) if choose.random() < 0.5 else
+                        choose.choice(two)(choose.choice(pool), choose.choice(pool)))
+            if len(pool) > 4 and choose.random() < 0.6:
+                del pool[choose.randrange(len(pool))]
+            look, at = choose.random() < 0.35, choose.randrange(len(pool))
+            if look and reads:
+                pool[at].numpy()
+        y = pool[-1] * 1 + pool[0]
+        del pool
+        if reads:
+            y.numpy()
+        loss = (y * y).mean()
+        if reads:
+            loss.item()
+        loss.backward()
+        return [loss.numpy()] + [np.zeros([1]) if t.grad is None else t.grad.numpy() for t in (x, w)]
+    finally:
+        paddle.set_flags(before)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_read_midway_do_not_change_gradients(seed):
+    for a, b in zip(_gradients_with_reads(seed, False, False), _gradients_with_reads(seed, True, True)):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def test_what_a_gradient_names_is_not_written_over():
+    def product(x):
+        h = x.exp()
+        h.numpy()
+        return h * (x * 2)
+    x = paddle.to_tensor([0.3, 0.7], stop_gradient=False)
+    y = product(x)
+    y.numpy()
+    y.sum().backward()
+    v = x.numpy()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp(v) * (1 + v), rtol=1e-6)
