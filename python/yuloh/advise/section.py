@@ -42,4 +42,4 @@ def job_words(job, language: str) -> str:
         parts.append(f"{job['weight_bits']:.0f}-bit")
     if job["training"]:
         parts.append(str(job["optimizer"]))
-    return ", ".join(parts)
+    return w.comma(language).join(parts)

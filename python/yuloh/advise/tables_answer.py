@@ -24,9 +24,12 @@ def lines(a, language: str) -> List[str]:
 
 def _need(a, language: str) -> str:
     focus = device_row(a, a["verdict"]["first"]["id"]) if a["verdict"]["first"] else focus_row(a)
-    what = w.word("training" if a["job"]["training"] else "inference", language)
+    training = a["job"]["training"]
+    what = w.word("training" if training else "inference", language)
+    # The whole batch at once: what is taken may count on smaller passes, and says so.
+    whole = training and not a["job"].get("micro") and focus["passes"] == 1 == focus["devices"]
     return w.word(
-        "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"]), what=what,
+        "ans_need_whole" if whole else "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"]), what=what,
         job=job_words(a["job"], language), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
 
 
@@ -35,6 +38,21 @@ def _named(o) -> str:
 
 
 def _take(a, o, language: str) -> str:
+    return _taken(a, o, language) + _how(a, o, language)
+
+
+def _how(a, o, language: str) -> str:
+    """The layout that is counted on, and what it holds of each device."""
+    lay = o["layout"]
+    if not lay or not a["job"]["training"] or (lay["passes"] == 1 and lay["devices"] == 1 and lay["job"]["recompute"] == "none"):
+        return ""
+    passes = w.word("how_passes" if lay["passes"] > 1 else "how_pass", language, f"{lay['passes']:,.0f}", f"{lay['micro_batch']:,.0f}")
+    split = w.layout({**lay["job"], "micro": 0}, language)
+    return w.word("ans_how", language, passes=passes, need=w.gib(lay["total"][1]), span=w.span(lay["total"]),
+                  split="" if split == "–" else w.comma(language) + split)
+
+
+def _taken(a, o, language: str) -> str:
     name = _named(o)
     if "hours" in o:
         low, point, high = (w.hours(h, language) for h in o["hours"])
@@ -73,7 +91,7 @@ def _why(a, o, language: str) -> str:
 
 
 def _watts(o) -> float:
-    return o.get("watts") or o["rank"]
+    return o["watts"]
 
 
 def _able(a) -> set:

@@ -71,7 +71,7 @@ def _options(found: dict):
         by = training["by"]
         rows = [r for r in training["rows"] if r["in_time"] and r[by]]
         return [_option(r["id"], r["name"], r["count"], r[by], r["hours"][1] * 3600, r["layout"], hours=r["hours"], cost=r["cost"],
-                        kilowatt_hours=r["kilowatt_hours"]) for r in rows], by
+                        kilowatt_hours=r["kilowatt_hours"], watts=r["watts"]) for r in rows], by
     if serving:
         by = serving["by"]
         rows = [r for r in serving["rows"] if r["possible"] and r[by]]

@@ -178,6 +178,11 @@ WORDS = {
     # the answer in a handful of sentences
     "ans_need": ("{model} ({params} parameters), {what} ({job}): {need} on one device ({span}).",
                  "{model}（{params} 参数），{what}（{job}）：单设备需要 {need}（{span}）。"),
+    "ans_need_whole": ("{model} ({params} parameters), {what} ({job}): {need} on one device in one pass ({span}).",
+                       "{model}（{params} 参数），{what}（{job}）：单设备一次算完整批需要 {need}（{span}）。"),
+    "ans_how": (" That counts on {passes}{split}: {need} on each device ({span}).", "按{passes}{split}计算，每设备 {need}（{span}）。"),
+    "how_passes": ("{0} passes of {1} a step, gradients accumulated", "每步 {0} 次、每次 {1}（梯度累积）"),
+    "how_pass": ("one pass of {1} a step", "每步一次、每次 {1}"),
     "ans_take": ("Take {name}: {why}, {time} {unit}{cost}.", "建议 {name}：{why}，{unit} {time}{cost}。"),
     "ans_take_hours": ("Take {name}: done in {hours} ({low} to {high}){limit}, {energy}{cost}.",
                        "建议 {name}：{hours} 完成（{low} 至 {high}）{limit}，{energy}{cost}。"),
@@ -343,7 +348,11 @@ def layout(job: Dict[str, object], language: str = "en") -> str:
         parts.append(f"{word('recompute', language)} {job['recompute']}")
     if job["offload"] != "none":
         parts.append(f"offload {job['offload']}")
-    return ", ".join(parts) or "–"
+    return comma(language).join(parts) or "–"
+
+
+def comma(language: str) -> str:
+    return "、" if language == "zh" else ", "
 
 
 def change(c: Dict[str, object], language: str = "en") -> str:
