@@ -3,7 +3,7 @@
 
     python bench/estimates.py                       the whole table (some minutes), JSON into estimates.json
     python bench/estimates.py --models resnet50 gpt --batches 16
-    python bench/estimates.py --times --json F      step times for the rows of F (some two minutes of a quiet machine)
+    python bench/estimates.py --times --json F      step times for the rows of F (two minutes of a quiet machine)
     python bench/estimates.py --write docs/estimates.md --json estimates.json --torch torch.json   the page
 
 Every memory row is a fresh process that runs an ordinary training loop (`--measure`); times are measured by one process a
@@ -12,6 +12,7 @@ model. The predictions are made by `yuloh.advise.facts` in another process. They
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -334,7 +335,7 @@ def main():
     parser.add_argument("--json", default="estimates.json")
     parser.add_argument("--predict-only", action="store_true", help="new predictions beside the measured figures of --json")
     parser.add_argument("--write", metavar="FILE", help="write the page from --json (and --torch), measure nothing")
-    parser.add_argument("--torch", help="JSON of bench/estimates_torch.py, for the page")
+    parser.add_argument("--torch", help="JSON of bench/estimates_torch.py, for the page (default: as they are there)")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -345,8 +346,13 @@ def main():
             torch_rows = json.loads(f.read() or "[]")
         from yuloh.bench.machine import cpu_facts
         machine = f"{cpu_facts()['model']}, {paddle._core.get_num_threads()} threads"
+        text = page(rows, torch_rows, machine)
+        if not args.torch and os.path.exists(args.write):  # PyTorch's rows stay as they were
+            with open(args.write, encoding="utf-8") as f:
+                kept = re.search(r"## PyTorch's peak.*?(?=^## )", f.read(), re.S | re.M)
+            text = text.replace("## What is not in the figures", (kept[0] if kept else "") + "## What is not in the figures")
         with open(args.write, "w", encoding="utf-8") as f:
-            f.write(page(rows, torch_rows, machine))
+            f.write(text)
         return None
     if args.times:
         for name in args.models:

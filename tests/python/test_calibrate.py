@@ -158,10 +158,11 @@ def test_the_file_of_another_machine_says_so(record, monkeypatch):
 
 def test_a_busy_machine_is_told(monkeypatch):
     others = room._Others()
-    assert others.told(1.0, 10**6) == ""
-    assert "50 % longer" in others.told(1.5, 10**6)
+    assert others.told(1.0, 1.0, 10**6) == ""
+    assert "50 % longer" in others.told(1.5, 1.0, 10**6)
+    assert "130 % of its first time" in others.told(1.0, 1.3, 10**6) and "70 %" in others.told(1.0, 0.7, 10**6)
     monkeypatch.setattr(others, "begin", (0.0, 0.0, *others.begin[2:]))  # all that ran since the start, in no time
-    assert "processors busy" in others.told(1.0, 1)
+    assert "processors busy" in others.told(1.0, 1.0, 1)
 
 
 def test_one_thread(tmp_path):

@@ -96,7 +96,10 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
             for mode in ("training", "inference", *(["again"] if name in AGAIN else [])):
                 tell(f"{name}, {precision}, {mode if mode != 'again' else 'training with recompute'}")
                 runs.append({"network": name, **_train(make, spec, precision, mode, record["cache"])})
-    record["disturbed"] = others.told(statistics.median(r["wall"] / r["best"] for r in runs), threads)
+    tell("the first network again")
+    name, make, spec = suite(quick)[0]
+    drift = _train(make, spec, "float32", "training")["wall"] / runs[0]["wall"]
+    record["disturbed"] = others.told(statistics.median(r["wall"] / r["best"] for r in runs), drift, threads)
     record["process"] = _process(tell)
     record.update(_rates(record, runs))
     tell("every network from the others")
@@ -181,11 +184,12 @@ class _Others:
             user = nice = system = irq = soft = steal = 0.0
         return user + nice + system + irq + soft, steal, time.process_time(), time.perf_counter()
 
-    def told(self, jitter, threads) -> str:
+    def told(self, jitter, drift, threads) -> str:
         """A sentence if the figures are disturbed, else ""."""
         work, steal, own, passed = (b - a for a, b in zip(self.begin, self._read()))
         others, stolen = max(0.0, work - own) / passed / threads, steal / passed / threads
         why = [f"equal steps took {100 * (jitter - 1):.0f} % longer than the shortest"] if jitter > BUSY else []
+        why += [f"the first network took {100 * drift:.0f} % of its first time at the end"] if not 1 / BUSY < drift < BUSY else []
         why += [f"other processes kept {100 * others:.0f} % as many processors busy"] if others > 0.15 else []
         why += [f"the hypervisor took {100 * stolen:.0f} % of the time"] if stolen > 0.03 else []
         return f"the machine was busy while it was measured ({', '.join(why)})" if why else ""
