@@ -115,7 +115,7 @@ struct Changing {
         });
     if (n.splits_by(2))
       wider("tensor", [&](Job& j, double k, std::string* s) {
-        return j.mp *= k, j.sequence_parallel = j.training, *s = cat(j.mp), j.mp <= d.per_node;
+        return j.mp *= k, *s = cat(j.mp), j.mp <= d.per_node;
       });
     if (n.experts > 0 && base.training)
       wider("experts_over", [&](Job& j, double k, std::string* s) {

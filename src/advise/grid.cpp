@@ -48,7 +48,6 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
             for (double stage : a.stage)
               for (double micro : a.micro) {
                 j.precision = p, j.recompute = r, j.mp = mp, j.pp = pp, j.stage = stage;
-                j.sequence_parallel = mp > 1 && j.training;
                 one(j, data, micro);
               }
   return g;

@@ -71,6 +71,9 @@ void check_bits(const Job& j) {
 }
 void check_splits(const Job& j, const Network& n) {
   count("cp", j.cp), count("ep", j.ep), count("vpp", j.vpp, 1024);
+  if (j.sequence_parallel && j.mp > 1 && std::fmod(n.seq, j.mp) != 0)
+    value_error("advise: sequence parallel needs a sequence that is a multiple of mp, got ", n.seq, " and ",
+                j.mp, ". Hint: check --seq and --mp.");
   if (j.vpp > 1 && j.pp == 1)
     value_error("advise: virtual stages (vpp) need a pipeline, got vpp ", j.vpp, " and pp 1. Hint: --pp.");
   if (j.vpp > 1 && std::fmod(n.layers, j.pp * j.vpp) != 0)

@@ -2,7 +2,7 @@
 // The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts
 // and virtual stages. Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a
 // pipeline goes with sharding stage 1 at most, virtual stages need more than 2 stages and twice as many
-// micro-batches.
+// micro-batches. Sequence parallel stays as the job has it: the script for fleet writes it where it is asked for.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -48,6 +48,18 @@ std::vector<double> virtual_stages(const Network& n, const Job& base, double pp,
   std::vector<double> r{1};
   for (double v : {2.0, 4.0})
     if (base.training && pp > 2 && n.transformer() && std::fmod(n.layers, pp * v) == 0) r.push_back(v);
+  return r;
+}
+
+// Of `rest` devices that hold the same part of the model, those that share states: what is given, else all of
+// them or those inside a server (the others only copy).
+std::vector<double> sharing(const Freedom& free, double rest, double stage, double here) {
+  if (stage == 0) return {1};
+  if (free.sharding > 0) return std::fmod(rest, free.sharding) == 0 ? std::vector{free.sharding} : std::vector<double>{};
+  if (free.dp > 0) return std::fmod(rest, free.dp) == 0 ? std::vector{rest / free.dp} : std::vector<double>{};
+  std::vector<double> r{rest};
+  for (double k : divisors(rest))
+    if (k > 1 && k < rest && k <= here) r.resize(1), r.push_back(k);
   return r;
 }
 
@@ -134,15 +146,17 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
         const double rest = devices / mp / cp / pp;
         if (std::fmod(base.batch, rest) != 0) continue;
         Job j = base;
-        j.mp = mp, j.pp = pp, j.cp = cp, j.sequence_parallel = mp > 1 && base.training;
+        j.mp = mp, j.pp = pp, j.cp = cp;
         for (double ep : expert_groups(n, d, mp, rest * cp, free.ep))
           for (double vpp : virtual_stages(n, base, pp, free.vpp))
             for (double stage = 0; stage <= 3; ++stage) {
               if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
               if (!free.stage && stage != base.stage && rest > 1) continue;
-              j.ep = ep, j.vpp = vpp, j.stage = stage;
-              j.sharding = stage > 0 ? rest : 1, j.dp = stage > 0 ? 1 : rest;
-              if (free.allows(j)) s.split(j);
+              for (double shards : sharing(free, rest, stage, std::floor(d.per_node / mp / cp))) {
+                if (stage > 0 && shards == 1) continue;
+                j.ep = ep, j.vpp = vpp, j.stage = stage, j.sharding = shards, j.dp = rest / shards;
+                if (free.allows(j)) s.split(j);
+              }
             }
       }
   }
