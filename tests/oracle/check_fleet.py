@@ -6,6 +6,8 @@
                                                      DistributedStrategy, its groups divide the devices as fleet divides them,
                                                      and the launch command is one of paddle.distributed.launch
     python tests/oracle/check_fleet.py run DIR       the same: those that a CPU can run are launched over processes (gloo)
+    python tests/oracle/check_fleet.py sequence DIR  the same: tensor parallel with and without sequence parallel lose the same,
+                                                     messages that gloo lacks composed of those it has
 
 On CPUs, data parallel, sharding stage 1 and LoRA run to the end. Tensor parallel stops where the batch is broadcast, a
 pipeline at its first send, stages 2 and 3 at their check of the device, experts where tokens are counted: Paddle has those
@@ -30,11 +32,17 @@ LAYOUTS = {
     "dp2-stage1": dict(batch=4, micro=1, dp=2, sharding=2, stage=1, **FP32),
     "sgd": dict(batch=4, micro=1, dp=2, optimizer="sgd", **FP32),
     "lamb": dict(batch=4, micro=1, dp=2, optimizer="lamb", **FP32),
+    "dp2-selective": dict(batch=4, micro=1, dp=2, recompute="selective", flash=False, **FP32),
+    "dp2-stage2": dict(batch=4, micro=1, sharding=2, stage=2, dp=2),
+    "dp2-stage3": dict(batch=4, micro=1, sharding=2, stage=3, dp=2),
     "stage2": dict(batch=4, micro=1, sharding=4, stage=2),
     "stage3-offload": dict(batch=4, micro=1, sharding=4, stage=3, offload="all"),
     "mp4": dict(batch=2, micro=1, mp=4),
     "mp2-dp2": dict(batch=4, micro=1, mp=2, dp=2, precision="fp16"),
     "mp2-stage2": dict(batch=4, micro=1, mp=2, sharding=4, stage=2),
+    "mp2": dict(batch=2, micro=1, mp=2, **FP32),
+    "mp2-sequence": dict(batch=2, micro=1, mp=2, sequence_parallel=True, **FP32),
+    "mp2-pp2-sequence": dict(batch=4, micro=1, mp=2, pp=2, sequence_parallel=True, recompute="full"),
     "pp4": dict(batch=8, micro=1, pp=4),
     "pp4-vpp2": dict(batch=16, micro=1, pp=4, vpp=2, recompute="full"),
     "pp3-uneven": dict(batch=6, micro=1, pp=3),
@@ -48,7 +56,7 @@ LAYOUTS = {
     "dp2-experts": dict(batch=4, micro=1, dp=2, **FP32),
     "servers": dict(batch=64, micro=1, dp=4, mp=8, pp=2),
 }
-ON_CPU = ("single", "dp2", "dp2-lora", "dp2-recompute", "dp4", "stage1", "sgd", "lamb")
+ON_CPU = ("single", "dp2", "dp2-lora", "dp2-recompute", "dp2-selective", "dp4", "stage1", "sgd", "lamb")
 
 
 def scripts():
@@ -58,7 +66,7 @@ def scripts():
 
     device, found = catalogue.core_device(catalogue.find_device("a100-80")), {}
     for name, layout in LAYOUTS.items():
-        job = {k: float(v) if isinstance(v, int) else v for k, v in layout.items()}
+        job = {k: float(v) if type(v) is int else v for k, v in layout.items()}
         network = _core.advise_network(EXPERTS if "ep" in layout or "experts" in name else TINY)["network"]
         made = _core.advise_layout(network, job, device, {"rate": 25e9})
         launch = fleet.launch_command(int(made["devices"]), 8)
@@ -132,5 +140,55 @@ def run(folder):
         assert done.returncode == 0 and last.startswith("9 "), last
 
 
+# What gloo lacks of tensor parallel's messages, composed of what it has; parameters and data are the same for both scripts.
+SHIMS = """
+import numpy, paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.distributed import fleet
+from paddle.distributed.fleet.utils import sequence_parallel_utils as along
+
+for group in (core.ProcessGroup, core.ProcessGroupGloo):
+    group.all_reduce_on_calc_stream = lambda self, t, op: self.allreduce(t).wait()
+_C_ops.c_identity = lambda t, *rest: t.clone()
+
+def reduce_scatter(x):
+    whole = x.clone()
+    fleet.get_hybrid_communicate_group().get_model_parallel_group().process_group.allreduce(whole).wait()
+    return along.scatter(whole)
+
+along.reduce_scatter = reduce_scatter
+
+def same_start(model):
+    draw = numpy.random.RandomState(5 + paddle.distributed.get_rank())
+    for p in model.parameters():
+        if p.ndim == 2:
+            p.set_value(draw.standard_normal(p.shape).astype("float32") * 0.05)
+    paddle.seed(3)
+"""
+
+
+def sequence(folder):
+    """Tensor parallel with and without sequence parallel: the same losses over 10 steps of 2 passes, on 2 processes."""
+    losses = {}
+    for name in ("mp2", "mp2-sequence"):
+        (path,) = folder.glob(f"{name}.2.py")
+        text = path.read_text()
+        text = re.sub(r"^(model|optimizer) = fleet.distributed_.*$", "", text, flags=re.M)  # broadcasts are for accelerators
+        text = text.replace("optimizer = paddle", "same_start(model)\noptimizer = paddle").replace("learning_rate=1e-4", "learning_rate=1e-2")
+        # No CPU has the loss over split logits: each device's half has one of its own.
+        text = text.replace("fleet.meta_parallel.ParallelCrossEntropy()(logits.astype('float32'), labels)",
+                            "paddle.nn.functional.cross_entropy(logits.astype('float32'), labels % (VOCAB // 2))")
+        script = folder / "shimmed" / f"{name}.py"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(SHIMS + text)
+        words = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--log_dir", str(folder / f"log-{name}"), str(script)]
+        subprocess.run(words, capture_output=True, timeout=300, env={**os.environ, "PADDLE_DISTRI_BACKEND": "gloo"})
+        lines = (folder / f"log-{name}" / "workerlog.0").read_text().strip().splitlines()[-10:]
+        losses[name] = [float(line.split()[1]) for line in lines]
+        print(f"{name:16}", *losses[name])
+    assert all(abs(a - b) < 1e-4 for a, b in zip(*losses.values())) and losses["mp2"][0] != losses["mp2"][9]
+
+
 if __name__ == "__main__":
-    {"write": write, "check": check, "run": run}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    {"write": write, "check": check, "run": run, "sequence": sequence}[sys.argv[1]](pathlib.Path(sys.argv[2]))

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 
 import pytest
 
-from test_advise import run
+from test_advise import floats, run
 from test_advise_layouts import A100, items, layout, network
 from yuloh import _core
 
@@ -110,3 +112,83 @@ def test_any_micro_batch_can_be_accumulated(micro, parts):
     found = _core.advise_changes(net, {k: float(v) if k != "precision" else v for k, v in job.items()}, {**A100, "memory": room}, {"rate": 50e9}, False)
     (offer,) = [c for c in found if c["what"] == "accumulate"]
     assert offer["detail"] == parts and offer["fits"]
+
+
+# -- dp x sharding -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "count,given",
+    [
+        (8, {"dp": 2, "sharding": 4, "stage": 2}),
+        (8, {"dp": 2, "sharding": 4}),
+        (16, {"sharding": 4, "mp": 1, "pp": 1}),
+        (16, {"dp": 2, "stage": 3}),
+    ],
+)
+def test_data_parallel_beside_sharding(count, given):
+    words = [w for k, v in given.items() for w in (f"--{k}", str(v))]
+    if given.get("stage") and "sharding" not in given:  # the job as it is asked for, too
+        words += ["--sharding", str(count // given["dp"])]
+    found = json.loads(run("llama-7b", "--device", "a100-80", "--count", str(count), "--batch", "64", "--json", *words).stdout)["layouts"]["found"]
+    assert found
+    for x in found:
+        job = x["job"]
+        assert all(job[k] == v for k, v in given.items())
+        assert job["dp"] * job["mp"] * job["pp"] * job["sharding"] == count
+
+
+def test_the_search_shares_states_inside_a_server():
+    """Over two servers: a group of one server's eight devices, copied, is among what is tried and leads."""
+    found = _core.advise_search(network("llama-7b"), {"batch": 64.0}, A100, {"rate": 3e9}, 16.0, {"mp": 1.0, "pp": 1.0}, 12)
+    pairs = {(x["job"]["dp"], x["job"]["sharding"]) for x in found}
+    assert {(1, 16), (2, 8)} <= pairs
+    assert (found[0]["job"]["dp"], found[0]["job"]["sharding"]) == (2, 8)
+
+
+# -- the script is what was reckoned -------------------------------------------------------------------
+LEVEL = {'level="os_g"': 2, 'level="p_g_os"': 3}
+
+
+def job_of(text):
+    """The job that a script for fleet runs, read back from its features."""
+    (configs,) = re.findall(r"strategy.hybrid_configs = \{(.*?)\n\}", text, re.S)
+    degree = {k: float(v) for k, v in re.findall(r'"(\w+)_degree": (\d+)', configs)}
+    passes, micro = map(float, re.search(r"PASSES, MICRO = 10, (\d+), (\d+)", text).groups())
+    job = {k: degree.get(k, 1.0) for k in ("dp", "mp", "pp", "sharding")}
+    job.update(cp=degree.get("sep", 1.0), micro=micro, batch=passes * micro * job["dp"] * job["sharding"])
+    job["stage"] = next((v for k, v in LEVEL.items() if k in text), 1) if job["sharding"] > 1 else 0
+    job["recompute"] = "selective" if "recompute(attention" in text else "full" if "recompute" in text else "none"
+    job["sequence_parallel"] = "ColumnSequenceParallelLinear" in text and "ScatterOp" in text
+    job["vpp"] = float((re.findall(r"num_virtual_pipeline_stages=(\d+)", text) or [1])[0])
+    job["optimizer"] = re.search(r"paddle.optimizer.(\w+)", text)[1].lower()
+    job["precision"] = {"bfloat16": "bf16", "float16": "fp16"}.get((re.findall(r'dtype="(\w+)"', text) or [""])[0], "fp32")
+    return floats(job)
+
+
+@pytest.mark.parametrize("preset,card,count,given", [
+    ("gpt3-175b", "a100-80", 64, {}),
+    ("gpt3-175b", "a100-80", 64, {"sequence_parallel": True}),
+    ("llama3-8b", "a100-40", 8, {}),
+    ("llama-7b", "a100-40", 8, {"flash": False}),
+    ("llama-13b", "rtx4090", 16, {}),
+    ("gpt3-13b", "v100", 32, {"precision": "fp16"}),
+])  # fmt: skip
+def test_every_layout_found_is_its_script(preset, card, count, given):
+    """Bytes, verdict and time of every layout are those of the script that is written for it."""
+    from yuloh.advise import catalogue, fleet
+
+    device, net = catalogue.core_device(catalogue.find_device(card)), network(preset)
+    found = _core.advise_search(net, {"batch": 64.0, **given}, device, {"rate": 25e9}, float(count), {}, 40)
+    assert found
+    for x in found:
+        text = fleet.skeleton(net, x["job"], x["passes"], x["micro_batch"], "launch")
+        again = _core.advise_layout(net, {**job_of(text), "flash": x["job"]["flash"]}, device, {"rate": 25e9})
+        assert again["total"] == pytest.approx(x["total"]) and again["verdict"] == x["verdict"], x["job"]
+        assert again["seconds"] == pytest.approx(x["seconds"]), x["job"]
+
+
+def test_sequence_parallel_is_kept_and_said():
+    words = ("gpt3-175b", "--device", "a100-80", "--count", "64", "--batch", "64")
+    plain, along = run(*words).stdout, run(*words, "--sequence-parallel").stdout
+    assert "without sequence parallel" in plain and "without sequence parallel" not in along and "sequence parallel" in along
+    done = run("gpt3-175b", "--mp", "8", "--seq", "2044", "--sequence-parallel", ok=2)
+    assert "multiple of mp" in done.stderr and done.stderr.count("\n") == 1

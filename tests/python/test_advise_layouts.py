@@ -275,10 +275,15 @@ def test_fleet_scripts():
         assert of == devices, (name, degrees)
         job = layouts[name]
         assert ("PipelineLayer" in text) == (job.get("pp", 1) > 1)
-        assert ("ColumnParallelLinear" in text) == (job.get("mp", 1) > 1)
+        along = bool(job.get("sequence_parallel"))
+        assert ("ColumnParallelLinear" in text) == (job.get("mp", 1) > 1 and not along)
+        assert ("ColumnSequenceParallelLinear" in text) == ("register_sequence_parallel" in text) == along
         assert ("group_sharded_parallel" in text) == (job.get("stage", 0) >= 2)
         assert ("MoELayer" in text) == ("experts" in name or "ep" in job)
-        assert ("recompute" in text) == (job.get("recompute") == "full")
+        again = job.get("recompute", "none")
+        assert ("recompute(attention" in text) == (again == "selective") and ("recompute" in text) == (again != "none")
+        if "ep" not in job:  # what talks most lies nearest, as the plan reckons
+            assert "\"order\": ['pp', 'dp', 'sharding', 'sep', 'mp']" in text
         assert "np." not in text and "TODO" not in text
 
 

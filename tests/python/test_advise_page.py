@@ -111,7 +111,6 @@ def test_sliders_show_what_the_core_reckons(page, tmp_path):
         "stage": 2.0,
         "micro": 4.0,
         "batch": 32.0,
-        "sequence_parallel": True,
     }
     made = _core.advise_layout(network, job, A100, catalogue.fabric("infiniband-200")[0])
     cells = seen["cells"]
@@ -153,7 +152,7 @@ def test_sliders_at_random_positions(page, tmp_path):
         cannot = v["pp"] > 1 and v["stage"] > 1 or v["stage"] > 0 and v["data"] == 1
         job = {k: v[k] for k in ("precision", "recompute", "mp", "pp", "stage", "micro")}
         job["dp" if v["stage"] == 0 else "sharding"] = v["data"]
-        job.update(batch=v["micro"] * v["data"] * (8 if v["pp"] > 1 else 1), sequence_parallel=v["mp"] > 1)
+        job.update(batch=v["micro"] * v["data"] * (8 if v["pp"] > 1 else 1))
         count = v["mp"] * v["pp"] * v["data"]
         assert [r[0] for r in shown] == [d["id"] for d in grid["devices"]]
         for r in shown:

@@ -118,6 +118,8 @@ def _job(args) -> dict:
         job["flash"] = False
     if args.eager:
         job["eager"] = True
+    if args.sequence_parallel:
+        job["sequence_parallel"] = True
     for name, v in job.items():
         if isinstance(v, float) and not math.isfinite(v):
             raise ValueError(f"advise: --{name.replace('_', '-')} must be a number, got {v}.")

@@ -11,20 +11,18 @@ from typing import Dict, List
 
 LEVEL = {2: "os_g", 3: "p_g_os"}
 OPTIMIZER = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "lamb": "Lamb"}
+# From outside to inside, as the plan reckons: what talks most lies nearest. Paddle's default has dp outside pp.
+ORDER = ("pp", "dp", "sharding", "sep", "mp")
 EXPERT_ORDER = ("pp", "moe_sharding", "ep", "dp", "sharding", "sep", "cp", "mp")
 
 
 def degrees(job: Dict[str, object]) -> Dict[str, object]:
     """hybrid_configs of a job. Expert parallel groups of fleet reach over tensor parallel devices and have no data axis:
     there dp is a part of sharding, and so is context parallel."""
-    dp, mp, pp, sharding, stage, cp, ep = (
-        int(job[k]) for k in ("dp", "mp", "pp", "sharding", "stage", "cp", "ep")
-    )
-    if stage >= 2:
-        dp, sharding = 1, dp * sharding
+    dp, mp, pp, sharding, cp, ep = (int(job[k]) for k in ("dp", "mp", "pp", "sharding", "cp", "ep"))
     if ep == 1:
         found = {"dp_degree": dp, "mp_degree": mp, "pp_degree": pp, "sharding_degree": sharding}
-        return {**found, "sep_degree": cp} if cp > 1 else found
+        return {**found, **({"sep_degree": cp} if cp > 1 else {}), "order": list(ORDER)}
     sharding = dp * sharding * cp
     found = {"dp_degree": 1, "mp_degree": mp, "pp_degree": pp, "sharding_degree": sharding}
     found.update(ep_degree=ep * mp, moe_sharding_degree=sharding // ep, order=list(EXPERT_ORDER))
@@ -62,6 +60,7 @@ def skeleton(
         f"# on every server: {launch}",
         *_remarks(job, network),
         *(["from paddle.incubate.distributed.models.moe import MoELayer"] if network["experts"] > 0 else []),
+        *(["from paddle.distributed.fleet.utils import sequence_parallel_utils"] if _along(network, job) else []),
         strategy_snippet(job, passes, micro),
         *(["hcg = fleet.get_hybrid_communicate_group()"] if pp > 1 or stage >= 2 or job["ep"] > 1 else []),
         f"STEPS, PASSES, MICRO = 10, {passes}, {micro}  # a step of one replica: PASSES passes of MICRO samples",
@@ -74,10 +73,15 @@ def skeleton(
     lines.append(f"optimizer = paddle.optimizer.{name}(learning_rate=1e-4, parameters={trained})")
     if dtype:
         lines.append(f'model, optimizer = paddle.amp.decorate(model, optimizer, level="O2", dtype="{dtype}")')
+    if _along(network, job):  # what is whole on every device has seen a part of the positions
+        lines.append("sequence_parallel_utils.register_sequence_parallel_allreduce_hooks(model, PASSES, False)")
     if stage >= 2:
         offload = ", offload=True" if job["offload"] != "none" else ""
         lines.append("model, optimizer, _ = paddle.distributed.sharding.group_sharded_parallel(")
-        lines.append(f'    model, optimizer, level="{LEVEL[stage]}", group=hcg.get_sharding_parallel_group(){offload}')
+        lines.append(f'    model, optimizer, level="{LEVEL[stage]}", group=hcg.get_sharding_parallel_group(){offload},')
+        copies = "dp_sep" if job["cp"] > 1 else "data"
+        if job["ep"] == 1 and job["dp"] * job["cp"] > 1:
+            lines.append(f"    dp_group=hcg.get_{copies}_parallel_group(),")
         lines.append(")")
     elif math.prod(int(job[k]) for k in ("dp", "mp", "pp", "sharding", "cp")) > 1:
         lines.append("model = fleet.distributed_model(model)")
@@ -88,6 +92,11 @@ def skeleton(
     alone = job["dp"] > 1 and all(job[k] == 1 for k in ("mp", "sharding", "pp", "cp", "ep"))
     late = alone and (passes > 1 or job["recompute"] == "full")
     return "\n".join(lines + _loop(pp, cast, transformer, late)) + "\n"
+
+
+def _along(network, job) -> bool:
+    """Whether the script splits norms and sums along the sequence: with tensor parallel, where it was asked for."""
+    return bool(job.get("sequence_parallel")) and job["mp"] > 1 and network["experts"] == 0 and network["kind"] != "totals"
 
 
 def _remarks(job, network) -> List[str]:
@@ -102,6 +111,14 @@ def _remarks(job, network) -> List[str]:
         said.append("# the positions are split over this group; keys and values must go round in your attention")
     if network["experts"] > 0 and job["ep"] == 1 and job["mp"] > 1:
         said.append("# the plan splits experts by tensors as the rest; here every device holds them whole")
+    if job.get("sequence_parallel") and job["mp"] > 1 and not _along(network, job):
+        said.append("# the plan splits along the sequence too; here the devices of a tensor parallel group hold all positions")
+    if job["recompute"] == "selective" and network["kind"] == "totals":
+        said.append("# recompute the scores of your attention: fleet.utils.recompute(attention, q, k, v)")
+    if not job["flash"] and network["kind"] != "totals":
+        said.append("# the plan keeps attention's scores; where Paddle has a flash kernel for your device, here they are not kept")
+    if job["ep"] > 1 and job["dp"] * job["cp"] > 1:
+        said.append("# expert groups of fleet have no data axis: all states are shared, where the plan keeps more copies")
     if 0 < job["recompute_layers"] < network["layers"]:
         said.append(f"# recompute {int(job['recompute_layers'])} of {int(network['layers'])} layers; here all of them")
     return said
@@ -110,16 +127,16 @@ def _remarks(job, network) -> List[str]:
 def _transformer(n, job) -> List[str]:
     """Classes of the model, and the model, from its numbers. Products are split where mp says so."""
     mp, pp, lora, ep = int(job["mp"]), int(job["pp"]), int(job.get("lora", 0)), int(job.get("ep", 1))
-    column, row = (
-        ("fleet.meta_parallel.ColumnParallelLinear({0}, {1}, has_bias=False, gather_output=False)",
-         "fleet.meta_parallel.RowParallelLinear({0}, {1}, has_bias=False, input_is_parallel=True)")
-        if mp > 1
-        else ("paddle.nn.Linear({0}, {1}, bias_attr=False)",) * 2
-    )
+    along = _along(n, job)
+    column, row = ("paddle.nn.Linear({0}, {1}, bias_attr=False)",) * 2
+    if mp > 1:
+        kind = "sequence_parallel_utils.%sSequenceParallelLinear" if along else "fleet.meta_parallel.%sParallelLinear"
+        column = kind % "Column" + "({0}, {1}, has_bias=False, gather_output=False)"
+        row = kind % "Row" + "({0}, {1}, has_bias=False, input_is_parallel=True)"
     wrap = "adapted({0})" if lora and mp == 1 else "{0}"
     lines = [
         f"LAYERS, HIDDEN, HEADS, WIDTH = {int(n['layers'])}, {int(n['hidden'])}, {int(n['heads'])}, {int(n['ffn'])}",
-        f"VOCAB, SEQ = {int(n['vocab']) or 1000}, {int(n['seq'])}",
+        f"VOCAB, SEQ = {math.ceil((int(n['vocab']) or 1000) / mp) * mp}, {int(n['seq'])}",
         "",
         "",
     ]
@@ -147,6 +164,9 @@ def _transformer(n, job) -> List[str]:
         f"        self.down = {wrap.format(row.format('WIDTH', 'HIDDEN'))}",
     ]
     use = "self.down(paddle.nn.functional.gelu(self.up(h)))"
+    if n["gated"]:
+        feed.insert(1, feed[0].replace("self.up", "self.gate"))
+        use = "self.down(paddle.nn.functional.silu(self.gate(h)) * self.up(h))"
     if n["experts"] > 0:
         here = int(n["experts"]) // (ep * mp if ep > 1 else 1) or 1
         group = "hcg.get_expert_parallel_group()" if ep > 1 else "None"
@@ -169,38 +189,85 @@ def _transformer(n, job) -> List[str]:
             "        )",
         ]
         use = "self.experts(h)"
+    loss = "fleet.meta_parallel.ParallelCrossEntropy()" if mp > 1 else "paddle.nn.functional.cross_entropy"
+    marks = [
+        "        for p in (*self.first.parameters(), *self.second.parameters()):",
+        "            sequence_parallel_utils.mark_as_sequence_parallel_parameter(p)",
+    ]
+    attend = "fleet.utils.recompute(attention, q, k, v)" if job["recompute"] == "selective" else "attention(q, k, v)"
+    if along:  # positions lead, so that devices hold a part of them between the products
+        forward = [
+            f"        s, b, _ = x.shape[0] * {mp}, *x.shape[1:]",
+            f"        q, k, v = self.qkv(self.first(x)).reshape([s, b, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)",
+            "        q, k, v = (t.transpose([1, 0, 2, 3]) for t in (q, k, v))",
+            f"        h = {attend}",
+            f"        x = x + self.out(h.transpose([1, 0, 2, 3]).reshape([s, b, HIDDEN // {mp}]))",
+        ]
+    else:
+        forward = [
+            "        b, s, _ = x.shape",
+            f"        q, k, v = self.qkv(self.first(x)).reshape([b, s, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)",
+            f"        h = {attend}",
+            f"        x = x + self.out(h.reshape([b, s, HIDDEN // {mp}]))",
+        ]
     lines += [
+        "def attention(q, k, v):",
+        "    return paddle.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        "",
+        "",
         "class Block(paddle.nn.Layer):",
         "    def __init__(self):",
         "        super().__init__()",
         "        self.first, self.second = paddle.nn.LayerNorm(HIDDEN), paddle.nn.LayerNorm(HIDDEN)",
+        *(marks if along else []),
         f"        self.qkv = {wrap.format(column.format('HIDDEN', '3 * HIDDEN'))}",
         f"        self.out = {wrap.format(row.format('HIDDEN', 'HIDDEN'))}",
         *feed,
         "",
         "    def forward(self, x):",
-        "        b, s, _ = x.shape",
-        f"        q, k, v = self.qkv(self.first(x)).reshape([b, s, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)",
-        "        h = paddle.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
-        f"        x = x + self.out(h.reshape([b, s, HIDDEN // {mp}]))",
+        *forward,
         "        h = self.second(x)",
         f"        return x + {use}",
         "",
         "",
         "def criterion(logits, labels):",
-        "    return paddle.nn.functional.cross_entropy(logits.astype('float32'), labels).mean()",
+        f"    return {loss}(logits.astype('float32'), labels).mean()",
         "",
         "",
     ]
-    table = "fleet.meta_parallel.VocabParallelEmbedding" if mp > 1 else "paddle.nn.Embedding"
+    table = f"{'fleet.meta_parallel.VocabParallelEmbedding' if mp > 1 else 'paddle.nn.Embedding'}(VOCAB, HIDDEN)"
+    head = column.format("HIDDEN", "VOCAB")
+    if along:
+        lines += [
+            "class Table(paddle.nn.Layer):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            f"        self.table = {table}",
+            "",
+            "    def forward(self, tokens):",
+            "        return sequence_parallel_utils.ScatterOp.apply(self.table(tokens).transpose([1, 0, 2]))",
+            "",
+            "",
+            "class Head(paddle.nn.Layer):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            f"        self.head = {head}",
+            "",
+            "    def forward(self, x):",
+            "        return self.head(x).transpose([1, 0, 2])",
+            "",
+            "",
+        ]
+        table, head = "Table()", "Head()"
     again = job["recompute"] == "full"
     if pp > 1:
         stages = int(job.get("vpp", 1))
         desc = "fleet.meta_parallel.LayerDesc"
+        ends = [f"{desc}({x.replace('(', ', ', 1)}".replace(", )", ")") for x in (table, head)]
         lines += [
             "model = fleet.meta_parallel.PipelineLayer(",
-            f"    [{desc}({table}, VOCAB, HIDDEN), *[{desc}(Block) for _ in range(LAYERS)],",
-            f"     {desc}(paddle.nn.Linear, HIDDEN, VOCAB)],",
+            f"    [{ends[0]}, *[{desc}(Block) for _ in range(LAYERS)],",
+            f"     {ends[1]}],",
             "    topology=hcg.topology(),",
             "    loss_fn=criterion,",
             f'    seg_method="{"layer:Block" if n["layers"] % (pp * stages) == 0 else "uniform"}",',
@@ -219,7 +286,7 @@ def _transformer(n, job) -> List[str]:
             "class Model(paddle.nn.Layer):",
             "    def __init__(self):",
             "        super().__init__()",
-            f"        self.table, self.head = {table}(VOCAB, HIDDEN), paddle.nn.Linear(HIDDEN, VOCAB)",
+            f"        self.table, self.head = {table}, {head}",
             "        self.blocks = paddle.nn.LayerList([Block() for _ in range(LAYERS)])",
             "",
             "    def forward(self, tokens):",

@@ -171,6 +171,8 @@ WORDS = {
     "why_many": ("{0} are the fewest that hold it; {1} of the time goes to communication", "至少 {0} 卡才放得下；{1} 的时间用于通信"),
     "stage_words": ("stage", "阶段"),
     "micro": ("micro-batch", "微批"),
+    "along": ("sequence parallel", "序列并行"),
+    "not_along": ("without sequence parallel", "无序列并行"),
     "recompute": ("recompute", "重算"),
     "day": ("days", "天"),
     "arith": ("50 runs a day x 0.34 h x 365 = 6,205 h", "每天 50 次 × 0.34 小时 × 365 = 6,205 小时"),
@@ -344,6 +346,8 @@ def layout(job: Dict[str, object], language: str = "en") -> str:
         parts.append(f"{word('stage_words', language)} {job['stage']:.0f} / {job['sharding']:.0f}")
     if job["micro"]:
         parts.append(f"{word('micro', language)} {job['micro']:.0f}")
+    if job["mp"] > 1 and job["training"]:
+        parts.append(word("along" if job["sequence_parallel"] else "not_along", language))
     if job["recompute"] != "none":
         parts.append(f"{word('recompute', language)} {job['recompute']}")
     if job["offload"] != "none":

@@ -140,6 +140,7 @@ def _job_options(g) -> None:
     g.add_argument("--micro-batch", type=_number, metavar="N", help="samples of one pass on one device")
     g.add_argument("--recompute", **_one_of("none", "selective", "full"), help="default: the search decides")
     g.add_argument("--offload", **_one_of("none", "optimizer", "all"), help="states, or all, on the host")
+    g.add_argument("--sequence-parallel", action="store_true", help="with mp: norms and sums split along the sequence too")
     g.add_argument("--no-flash", action="store_true", help="attention that keeps its scores")
     g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates")
     g.add_argument("--lora", type=_number, metavar="RANK", help="train adapters of this rank beside frozen weights")
