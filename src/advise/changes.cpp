@@ -51,7 +51,7 @@ struct Changing {
   void recompute() {
     Job j = base;
     if (n.transformer() && !base.flash) j.flash = true, add("flash", "", j), j = base;
-    if (!base.training || base.recompute == "full") return;
+    if (!base.training || base.recompute == "full" || n.again_flops > 0) return;
     if (n.transformer() && !base.flash && base.recompute == "none")
       j.recompute = "selective", add("recompute", "selective", j);
     j.recompute = "full";

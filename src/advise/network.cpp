@@ -86,6 +86,7 @@ std::vector<std::string> complete(Network& n) {
     in_range("params", n.params, 1, 1e16);
     in_range("forward-flops", n.forward_flops, 0, 1e21);
     in_range("kept-elements", n.kept_elements, 0, 1e15);
+    in_range("again-flops", n.again_flops, 0, 1e21), in_range("moved-elements", n.moved_elements, 0, 1e15);
     in_range("working-elements", n.working_elements, 0, 1e15);
     in_range("spread", n.spread, 0, 1), in_range("fixed-bytes", n.fixed_bytes, 0, 1e15);
     in_range("split-params", n.split_params, 0, 1), in_range("split-flops", n.split_flops, 0, 1);

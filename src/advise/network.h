@@ -40,6 +40,8 @@ struct Network {
   // kind totals: of one sample, forward
   double forward_flops = 0;
   double kept_elements = 0;     // kept for the backward pass
+  double again_flops = 0;       // of forward_flops, what the model's own recompute does twice
+  double moved_elements = 0;    // what would be kept without that: its traffic stays; 0: kept_elements
   double working_elements = 0;  // largest set alive at once in inference
   double spread = 0.2;          // relative doubt of the two; small where a Plan of the real model gave them
   // What tensor parallel over mp devices divides: shares of parameters, arithmetic and kept elements in pairs

@@ -76,6 +76,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
       !j.training && n.kind == "decoder";  // logits of the last position, and half of the scores
   double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) +
                  3 * layers * adapters;
+  if (j.training && !n.transformer()) flops += layers / n.layers * n.again_flops;
   if (prompt && j.flash) flops -= layers * score_flops(n) / 2;
   if (j.lora > 0) flops += layers * score_flops(n);  // the scores have no frozen side
   if (n.experts > 0) {                               // those of routed experts, longer
@@ -98,7 +99,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   // often.
   const double kept = n.transformer()
                           ? kept_layer(n, plain) * layers
-                          : n.kept_elements * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
+                          : (n.moved_elements > 0 ? n.moved_elements : n.kept_elements) * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
   // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in
   // between.
   const double moves = j.training                                  ? (n.transformer() ? 3 : 6)
@@ -106,6 +107,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                                                                    : 1;
   p.elementwise = kept * moves / stream;
   if (again > 0) p.elementwise *= 1 + again / layers / 3;
+  if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops / 3;
   if (j.training && j.weight_bits > 0 &&
       j.weight_bits < 16)  // widened for every pass: written, and read by the product
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;

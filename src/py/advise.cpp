@@ -25,6 +25,7 @@ void fields_network(V& v, T& n) {
   v("kv_heads", n.kv_heads), v("ffn", n.ffn), v("seq", n.seq), v("vocab", n.vocab), v("gated", n.gated),
       v("tied", n.tied);
   v("rotary", n.rotary), v("forward_flops", n.forward_flops), v("kept_elements", n.kept_elements);
+  v("again_flops", n.again_flops), v("moved_elements", n.moved_elements);
   v("working_elements", n.working_elements), v("spread", n.spread), v("fixed_bytes", n.fixed_bytes);
   v("split_params", n.split_params), v("split_flops", n.split_flops), v("split_kept", n.split_kept),
       v("split_sent", n.split_sent), v("split_by", n.split_by);

@@ -51,6 +51,7 @@ def question_from(args):
         raise ValueError(
             f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set."
         )
+    own_micro = job.pop("own_micro", None)
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
     prices, currency = prices_of.load_prices(args.prices, entries) if args.prices else ({}, "")
@@ -73,6 +74,7 @@ def question_from(args):
         currency=currency,
         most=_whole("most", args.most),
         facts=planned,
+        own_micro=own_micro,
     )
 
 

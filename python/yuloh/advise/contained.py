@@ -156,6 +156,8 @@ def _found(asked: dict) -> dict:
             raise
         at = f"{asked['file']}{user_file.line_of(asked['file'], error.__cause__)}"
         raise ValueError(str(error).replace("advise: ", f"advise: {at}: ", 1)) from None
+    script = job.pop("script", {})
+    network[4]["notes"] = [*script.get("remarks", []), *network[4]["notes"]]
     return {"network": network, "job": job}
 
 

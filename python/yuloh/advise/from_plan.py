@@ -102,17 +102,22 @@ def _network_of_file(path: str, job: Dict[str, object]):
 def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
     """The same of a Layer, a callable or a path at hand."""
     batch = int(
-        job.get("micro") or job.get("batch") or (specs and specs[0][0][0] > 0 and specs[0][0][0]) or 8
+        job.get("own_micro") or job.get("micro") or job.get("batch") or (specs and specs[0][0][0] > 0 and specs[0][0][0]) or 8
     )
     made, model = kept_layer(model)
     open_specs = None if specs is None else [([-1, *shape[1:]], dtype) for shape, dtype in specs]
-    first, second = (_facts(model, open_specs, job, b) for b in (batch, 2 * batch))
+    # Another device's memory cuts no plan of this one: the network's figures are without a limit, the machine's with its own.
+    first, second = (_facts(model, open_specs, job, b, 0) for b in (batch, 2 * batch))
     network, name, unit = _network(first, second, batch, job, title)
+    if job.get("script", {}).get("recomputed"):
+        network.update(_kept_whole(first["flops"], model, open_specs, job, batch))
     if made:
         element = 2 if PRECISION[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
         fields, said = tensor_split(made[0], first, batch, element)
         network.update(fields)
         first["notes"] = [*first["notes"], said]
+    here = _facts(model, open_specs, job, batch, None)
+    first.update({k: here[k] for k in ("memory", "seconds")})
     return (
         network,
         name,
@@ -122,11 +127,28 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
     )
 
 
-def _facts(model, specs, job, batch: int) -> dict:
+def _kept_whole(flops: float, model, specs, job, batch: int) -> Dict[str, float]:
+    """Of a step that recomputes parts by itself: its plain forward pass, what is computed again, and the elements that would
+    be kept, whose traffic is the same."""
+    from ..distributed.fleet import utils
+
+    utils._kept = True
+    try:
+        a, b = (_facts(model, specs, job, n, 0) for n in (batch, 2 * batch))
+    finally:
+        utils._kept = False
+    plain, *_ = _network(a, b, batch, job, "")
+    again = min(plain["forward_flops"], max(0.0, (flops - a["flops"]) / batch))
+    return {"forward_flops": plain["forward_flops"], "again_flops": again, "moved_elements": plain["kept_elements"]}
+
+
+def _facts(model, specs, job, batch: int, limit: Optional[int]) -> dict:
     from .facts import facts
 
     training = bool(job.get("training", True))
-    words = {"training": training, "precision": PRECISION[str(job.get("precision", "bf16"))], "batch": batch}
+    words = {"training": training, "precision": PRECISION[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit}
+    if job.get("script", {}).get("cast"):
+        words["precision"] = f"amp-{words['precision']}"
     if training:
         words["optimizer"] = OPTIMIZER[str(job.get("optimizer", "adamw"))]
     try:

@@ -38,6 +38,7 @@ class Question:
     most: int = 128
     remarks: List[str] = field(default_factory=list)
     facts: Optional[dict] = None  # of the planned model, where there is one
+    own_micro: Optional[float] = None  # samples of a pass as the script has it; a search may choose others
 
     def __post_init__(self) -> None:
         completed = _core.advise_network(floats(self.network))
@@ -50,8 +51,11 @@ class Question:
         self.given_split = any(k in self.job for k in (*DEGREES, "stage"))
         training = self.job.get("training", True)
         self.job.setdefault("batch", DEFAULT_BATCH[self.size_class] if training else 1)
-        if training and not self.given_micro and not self.given_split and self.size_class >= 2:
-            self.job["micro"] = 1
+        if training and not self.given_micro and not self.given_split:
+            if self.own_micro and self.job["batch"] % self.own_micro == 0:
+                self.job["micro"] = self.own_micro
+            elif self.size_class >= 2:
+                self.job["micro"] = 1
         self.job = floats(self.job)
         if not self.devices:
             self.devices = catalogue.reckoned()
@@ -74,7 +78,7 @@ class Question:
     def freedom(self) -> Dict[str, object]:
         """What a search may change, and the degrees that were given."""
         free: Dict[str, object] = {
-            "recompute": "recompute" not in self.job,
+            "recompute": "recompute" not in self.job and not self.network.get("again_flops"),
             "stage": "stage" not in self.job,
             "micro": not self.given_micro,
         }

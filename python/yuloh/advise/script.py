@@ -20,13 +20,19 @@ class _Stop(BaseException):
 
 @dataclass
 class Seen:
-    """layer: the outermost Layer called last; inputs: (shape, dtype) of its tensors; optimizer: what stepped, if any did."""
+    """layer: the outermost Layer called last; inputs: (shape, dtype) of its tensors; optimizer: what stepped, if any did.
+    precision: what that call computed in, of fp32, bf16, fp16; cast: by auto_cast, with float32 parameters. passes: backward
+    passes before the step, each after a call of the layer; recomputed: a part was passed to recompute."""
 
     layer: Optional[object] = None
     inputs: List[Tuple[List[int], str]] = field(default_factory=list)
     keywords: bool = False
     optimizer: Optional[object] = None
     names: Dict[str, object] = field(default_factory=dict)
+    precision: str = "fp32"
+    cast: bool = False
+    passes: int = 1
+    recomputed: bool = False
 
 
 def follow(path: str, args: Sequence[str] = ()) -> Seen:
@@ -63,8 +69,11 @@ def follow(path: str, args: Sequence[str] = ()) -> Seen:
 def _watched(seen: Seen):
     import yuloh
 
-    depth = [0]
-    call = yuloh.nn.Layer.__call__
+    from ..distributed.fleet import utils
+
+    depth, calls, backwards, asked = [0], [0], [0], ["bf16"]
+    call, enter, backward = yuloh.nn.Layer.__call__, yuloh.amp.auto_cast.__enter__, yuloh.Tensor.backward
+    begin = utils._core.recompute_begin
 
     def called(layer, *inputs, **keywords):
         if depth[0] == 0 and not type(layer).__module__.startswith("yuloh.nn.layer.loss"):
@@ -74,14 +83,43 @@ def _watched(seen: Seen):
                 seen.layer = layer
                 seen.inputs = [([int(n) for n in t.shape], t.dtype.name) for t in tensors]
                 seen.keywords = bool(keywords) or len(tensors) != len(inputs)
+                calls[0] += layer.training
+                of = [p.dtype.name for p in layer.parameters()]
+                half = next((n for n in ("bfloat16", "float16") if sum(d == n for d in of) * 2 > len(of)), None)
+                seen.precision = {"bfloat16": "bf16", "float16": "fp16"}.get(half, "fp32")
+                seen.cast = False
+                if yuloh.amp.is_autocast_enabled():
+                    casts()
         depth[0] += 1
         try:
             return call(layer, *inputs, **keywords)
         finally:
             depth[0] -= 1
 
+    def casts():
+        """The call is under auto_cast, or enters it: parameters say whether they were decorated."""
+        seen.cast, seen.precision = seen.precision == "fp32", asked[0]
+
+    def entered(block):
+        result = enter(block)
+        if block._settings is not None:
+            asked[0] = "fp16" if block._asked == "float16" else "bf16"
+            if depth[0]:
+                casts()
+        return result
+
+    def differentiated(tensor, *words, **named):
+        backwards[0] += 1
+        return backward(tensor, *words, **named)
+
+    def recomputes(*words):
+        seen.recomputed = True
+        return begin(*words)
+
     def stepped(optimizer, *_, **__):
         seen.optimizer = optimizer
+        # Several models, or several calls for one loss, are no accumulation.
+        seen.passes = backwards[0] if backwards[0] == calls[0] > 1 else 1
         raise _Stop
 
     def scaled(scaler, optimizer, *_, **__):
@@ -93,12 +131,14 @@ def _watched(seen: Seen):
         (yuloh.amp.GradScaler, n, scaled) for n in ("step", "minimize") if n in vars(yuloh.amp.GradScaler)
     ]
     before = [(k, n, vars(k)[n]) for k, n, _ in places]
-    yuloh.nn.Layer.__call__ = called
+    yuloh.nn.Layer.__call__, yuloh.amp.auto_cast.__enter__ = called, entered
+    yuloh.Tensor.backward, utils._core.recompute_begin = differentiated, recomputes
     for kind, name, function in places:
         setattr(kind, name, function)
     try:
         yield
     finally:
-        yuloh.nn.Layer.__call__ = call
+        yuloh.nn.Layer.__call__, yuloh.amp.auto_cast.__enter__ = call, enter
+        yuloh.Tensor.backward, utils._core.recompute_begin = backward, begin
         for kind, name, function in before:
             setattr(kind, name, function)

@@ -52,9 +52,7 @@ def _trained(file: str, specs, job: Dict[str, object], args: Sequence[str]):
     from .script import follow
 
     seen = follow(file, args)
-    kind = type(seen.optimizer).__name__.lower()
-    if kind in OPTIMIZERS and job.get("training", True):
-        job.setdefault("optimizer", kind)
+    _heed(seen, job)
     if seen.layer is not None and not specs:
         if seen.keywords:
             raise ValueError(
@@ -62,6 +60,35 @@ def _trained(file: str, specs, job: Dict[str, object], args: Sequence[str]):
             )
         return seen.layer, seen.inputs
     return _with_specs(seen.layer or _pick(seen.names, "__main__", file, None), seen.names, file, specs)
+
+
+def _heed(seen, job: Dict[str, object]) -> None:
+    """What the script says of a training, where the question does not; `script` of the job holds the remarks on it, how to
+    plan the step, and `own_micro` the samples of a pass of several."""
+    if not job.get("training", True):
+        return
+    said: list = []
+    kind = type(seen.optimizer).__name__.lower()
+    if seen.optimizer is None:
+        said.append(f"script_no_optimizer|{job.get('optimizer', 'adamw')}")
+    elif "optimizer" not in job and kind not in OPTIMIZERS:
+        said.append(f"script_optimizer_unknown|{type(seen.optimizer).__name__}|adamw")
+    elif "optimizer" not in job:
+        job["optimizer"] = kind
+    script: Dict[str, object] = {"remarks": said, "recomputed": seen.recomputed}
+    if seen.layer is not None and "precision" not in job:
+        job["precision"] = seen.precision
+        script["cast"] = seen.cast
+        said.append(f"script_precision|{seen.precision}")
+    elif seen.layer is not None and job["precision"] != seen.precision:
+        said.append(f"script_precision_other|{job['precision']}|{seen.precision}")
+    first = seen.inputs[0][0][0] if seen.inputs and seen.inputs[0][0] else 0
+    if seen.passes > 1 and first > 0 and "batch" not in job and "micro" not in job:
+        job["batch"], job["own_micro"] = first * seen.passes, first
+        said.append(f"script_passes|{seen.passes}|{first}")
+    if seen.recomputed:
+        said.append("script_recomputes")
+    job["script"] = script
 
 
 def _named(file: str, name: str, specs, args: Sequence[str]):

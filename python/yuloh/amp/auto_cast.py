@@ -87,7 +87,7 @@ class auto_cast:
         black = {lists.row_name(n) for n in _names(custom_black_list, "custom_black_list")}
         if white & black:
             raise ValueError(f"auto_cast: {sorted(white & black)} stand in both custom lists.")
-        self._settings = None
+        self._settings, self._asked = None, dtype_name(dtype)
         if enable and level != "O0" and dtype_name(dtype) != "float32":
             self._settings = (level, computed_dtype(dtype), white, black)
 

@@ -10,6 +10,8 @@ from ... import _core
 
 __all__ = ["recompute", "recompute_sequential"]
 
+_kept = False  # advice plans the same step with everything kept
+
 
 def recompute(function, *args, use_reentrant=True, preserve_rng_state=True, offload_indices=None, **kwargs):
     """``function(*args, **kwargs)``, whose intermediate results are computed again in the backward pass.
@@ -23,7 +25,7 @@ def recompute(function, *args, use_reentrant=True, preserve_rng_state=True, offl
         raise ValueError(f"recompute: offload to host memory is not supported, got offload_indices={offload_indices!r}.")
     if not callable(function):
         raise TypeError(f"recompute: function must be callable, got {type(function).__name__}.")
-    if not _core.grad_enabled():
+    if _kept or not _core.grad_enabled():
         return function(*args, **kwargs)
     mark = _core.recompute_begin()
     try:
