@@ -274,7 +274,46 @@ def test_model_file(tmp_path, batch):
     assert found["model"]["params"] == pytest.approx(preset["params"], rel=0.01)
     assert found["forward_flops"] == pytest.approx(preset["forward_flops"], rel=0.05)
     assert found["serving"]["best"]
-    done = run(str(tmp_path / "r18.json"), ok=2)
+    assert json.loads(run(str(tmp_path / "r18.json"), "--json").stdout)["job"]["training"] is False
+    done = run(str(tmp_path / "r18.json"), "--samples", "1e6", ok=2)
     assert "is for inference" in done.stderr
     (tmp_path / "junk.onnx").write_bytes(b"junk" * 100)
     assert run(str(tmp_path / "junk.onnx"), "--inference", ok=2).stderr.count("\n") == 1
+
+
+def test_open_sizes_of_a_model_file(tmp_path):
+    """A convolution over open pixels: what --input says, or what is assumed and said, decides the arithmetic."""
+    from yuloh.static import InputSpec
+
+    net = paddle.nn.Conv2D(3, 8, 3, padding=1)
+    net.eval()
+    paddle.jit.save(net, str(tmp_path / "conv"), input_spec=[InputSpec([None, 3, None, None], "float32", "x")])
+    path = str(tmp_path / "conv.json")
+
+    def flops(*words):
+        found = json.loads(run(path, "--json", *words).stdout)
+        return found["forward_flops"], found["job"]["batch"], [r for r in found["remarks"] if "assumed where" in r]
+
+    of_pixel = 2 * 27 * 8
+    value, batch, said = flops()
+    assert value == pytest.approx(of_pixel * 224 * 224, rel=0.1) and batch == 1
+    assert len(said) == 1 and "?,3,224,224" in said[0]
+    value, batch, said = flops("--input", "4,3,64,128")
+    assert value == pytest.approx(of_pixel * 64 * 128, rel=0.1) and batch == 4 and not said
+    value, batch, said = flops("--input", "4,3,64,128", "--batch", "2")
+    assert value == pytest.approx(of_pixel * 64 * 128, rel=0.1) and batch == 2
+    assert "x [?, 3, ?, ?]" in run(path, "--input", "8,3,64", ok=2).stderr
+    assert "has 3 fixed in axis 1 of x, got 4" in run(path, "--input", "8,4,64,64", ok=2).stderr
+    assert "--input is for a script or a model file" in run("resnet50", "--input", "8,3,64,64", ok=2).stderr
+
+
+@pytest.mark.parametrize("text,number", [("7B", 7e9), ("7b", 7e9), ("1.5T", 1.5e12), ("350M", 350e6), ("7e9", 7e9)])
+def test_parameters_as_they_are_written(text, number):
+    from yuloh.cli.advise import _size
+
+    assert _size(text) == number
+
+
+@pytest.mark.parametrize("text", ["B", "7BB", "7G", "", "b7", "1,5B"])
+def test_parameters_that_are_none(text):
+    assert "expected a number such as 32 or 7e9" in run("--params", text, ok=2).stderr

@@ -23,6 +23,9 @@ def question_from(args):
             raise ValueError(f"advise: --{name.replace('_', '-')} must be above 0, got {v:g}.")
     if "shared_experts" in given:
         given["shared"] = given.pop("shared_experts")
+    file = args.model is not None and not args.model.startswith("-") and ".py" not in args.model and catalogue.is_model_file(args.model)
+    if file and not any(getattr(args, k) is not None for k in ("optimizer", "samples", "tokens", "hours", "lora", "recompute")):
+        args.inference = True  # what such a file is for
     job = _job(args)
     source, planned = "user", None
     if args.model is None:
@@ -51,6 +54,9 @@ def question_from(args):
         raise ValueError(
             f"advise: {title} is no transformer whose --{extra[0].replace('_', '-')} could be set."
         )
+    if args.input and source != "plan":
+        raise ValueError(f"advise: --input is for a script or a model file, got it for {title}. Hint: FILE.py:NAME --input SHAPE.")
+    remarks = job.pop("remarks", [])
     own_micro = job.pop("own_micro", None)
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
@@ -75,6 +81,7 @@ def question_from(args):
         most=_whole("most", args.most),
         facts=planned,
         own_micro=own_micro,
+        remarks=remarks,
     )
 
 

@@ -48,23 +48,21 @@ def network_of(word: str, inputs: Optional[Sequence[str]], job: Dict[str, object
         raise ValueError(
             "advise: a model file is for inference. Hint: add --inference, or give the Layer as FILE.py:NAME."
         )
-    return _network_of_file(file, job)
+    return _network_of_file(file, job, specs)
 
 
-def _network_of_file(path: str, job: Dict[str, object]):
-    """Of a model file, for inference: its Plans at two batches (what `yuloh inspect` shows)."""
+def _network_of_file(path: str, job: Dict[str, object], specs=None):
+    """Of a model file, for inference: its Plans at two batches (what `yuloh inspect` shows). Sizes that the file leaves open
+    are those of `specs`, else assumed, which a remark of the job says."""
     from ..convert.sources import ModelSource
     from ..inference.model_summary import summarise
 
-    batch = int(job.get("micro") or job.get("batch") or 8)
     try:
         source = ModelSource.of_file(path)
-        found = summarise(source, {}).as_dict()
-        ports = [port["shape"][0] for port in found["inputs"] if port["shape"]]
-        if ports and not isinstance(ports[0], int):
-            found = summarise(source, {str(ports[0]): [batch, 2 * batch]}).as_dict()
-        elif ports:
-            batch = ports[0]
+        sizes, batch = _open_sizes(path, source.program, specs, job)
+        found = summarise(source, sizes).as_dict()
+    except _Refused:
+        raise
     except Exception as error:  # a crafted or unknown file: one sentence
         said = str(error).strip().splitlines() or [""]
         raise ValueError(
@@ -97,6 +95,48 @@ def _network_of_file(path: str, job: Dict[str, object]):
     }
     said = f"the Plans of {Path(path).name} at batch {batch}" + ("" if sole else f" and {2 * batch}")
     return network, Path(path).name, "sample", said, None
+
+
+class _Refused(ValueError):
+    """An --input that the file does not take."""
+
+
+# Of an open size: pixels of an image, positions of a sequence.
+PIXELS, POSITIONS = 224, 128
+
+
+def _open_sizes(path: str, program, specs, job):
+    """({label: sizes} of a file's open sizes, the batch): the first extent at two batches, the others as given or assumed."""
+    from ..convert.compare import open_sizes
+
+    ports = [(name, list(dims)) for name, _, dims, *_ in program.inputs]
+    if specs is not None and (len(specs) > len(ports) or any(len(s) != len(p[1]) for (s, _), p in zip(specs, ports))):
+        has = ", ".join(f"{name} [{', '.join('?' if n < 0 else str(n) for n in dims)}]" for name, dims in ports) or "no inputs"
+        raise _Refused(f"advise: --input does not go with {path}, which has {has}. Hint: one --input for each, in this order.")
+    for (given, _), (name, dims) in zip(specs or [], ports):
+        wrong = [a for a, (g, n) in enumerate(zip(given, dims)) if n >= 0 and g not in (-1, n) and not (a == 0 and n == 1)]
+        if wrong:
+            raise _Refused(f"advise: {path} has {dims[wrong[0]]} fixed in axis {wrong[0]} of {name}, got {given[wrong[0]]}. "
+                           "Hint: ? for a size that is the file's.")
+    slots = open_sizes(program)
+    said = {label: specs[i][0][axis] for (i, axis), label in slots.items()
+            if specs is not None and i < len(specs) and specs[i][0][axis] > 0}
+    first = {label for (_, axis), label in slots.items() if axis == 0}
+    fixed = next((dims[0] for _, dims in ports if dims and dims[0] >= 0), 0) if not first else 0
+    if first and "batch" not in job and "micro" not in job:
+        job.update({"batch": float(said[label]) for label in first if label in said})
+    batch = int(fixed or job.get("micro") or job.get("batch") or 8)
+    sizes, assumed = {}, False
+    for (i, axis), label in slots.items():
+        if label in first:
+            sizes[label] = [batch, 2 * batch]
+        elif label not in sizes:
+            assumed |= label not in said
+            sizes[label] = [said.get(label, PIXELS if len(ports[i][1]) == 4 and axis >= 2 else POSITIONS)]
+    if assumed:
+        shapes = [[(sizes[slots[i, a]][0] if a else "?") if n < 0 else n for a, n in enumerate(dims)] for i, (_, dims) in enumerate(ports)]
+        job["remarks"] = ["assumed_sizes|" + "; ".join(f"{ports[i][0]} {','.join(map(str, s))}" for i, s in enumerate(shapes))]
+    return sizes, batch
 
 
 def network_of_model(model, specs, job: Dict[str, object], title: str = ""):

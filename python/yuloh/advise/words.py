@@ -122,6 +122,7 @@ WORDS = {
         "the shape has {0}e9 parameters; yours ({1}e9) are counted, spread over the layers",
         "该形状有 {0}e9 参数；按您给出的 {1}e9 计算，平摊到各层",
     ),
+    "assumed_sizes": ("sizes assumed where the file leaves them open: {0} (--input says others)", "文件未定的尺寸按假设值：{0}（可用 --input 指定）"),
     "script_precision": ("precision {0}: as the script trains; --precision asks about another", "精度 {0}：与脚本一致；可用 --precision 改问其他精度"),
     "script_precision_other": ("precision {0} was asked for; the script itself trains in {1}", "按所问精度 {0} 计算；脚本本身以 {1} 训练"),
     "script_no_optimizer": ("the script takes no optimizer step: {0} is reckoned with (--optimizer, or --inference)",

@@ -37,6 +37,12 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"got {text!r}; expected a number such as 32 or 7e9") from None
 
 
+def _size(text: str) -> float:
+    """7e9, or as it is written: 7B, 350M, 1.5T."""
+    scale = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}.get(text.strip()[-1:].lower())
+    return _number(text.strip()[:-1]) * scale if scale and text.strip()[:1].isdigit() else _number(text)
+
+
 def _one_of(*known: str) -> dict:
     """For argparse: one of the words, or an error that names near ones."""
 
@@ -96,7 +102,7 @@ def add(commands) -> None:
 
 def _model_options(g) -> None:
     for name, what in (
-        ("params", "parameters"),
+        ("params", "parameters, such as 7e9 or 7B"),
         ("layers", "transformer layers"),
         ("hidden", "width"),
         ("heads", "attention heads"),
@@ -111,7 +117,7 @@ def _model_options(g) -> None:
         ("shared-experts", "experts that every token meets besides"),
         ("dense-layers", "first layers without experts"),
     ):
-        g.add_argument(f"--{name}", type=_number, metavar="N", help=what)
+        g.add_argument(f"--{name}", type=_size if name == "params" else _number, metavar="N", help=what)
     g.add_argument(
         "--kind", **_one_of("decoder", "encoder", "vision"), help="of transformer (default: decoder)"
     )
@@ -122,7 +128,7 @@ def _model_options(g) -> None:
         "--input",
         action="append",
         metavar="SHAPE[:DTYPE]",
-        help="input of a Layer, such as 32,3,224,224:float32 (may repeat)",
+        help="input of a Layer, or of a file with open sizes, such as 32,3,224,224:float32 (may repeat)",
     )
 
 
@@ -183,9 +189,9 @@ def _goal_options(g) -> None:
     g.add_argument(
         "--most", type=_number, default=128, metavar="N", help="devices at most, of one kind (default: 128)"
     )
-    g.add_argument("--samples", type=_number, metavar="N", help="samples of the whole training")
+    g.add_argument("--samples", type=_size, metavar="N", help="samples of the whole training")
     g.add_argument(
-        "--tokens", type=_number, metavar="N", help="tokens of the whole training, instead of --samples"
+        "--tokens", type=_size, metavar="N", help="tokens of the whole training, instead of --samples"
     )
     g.add_argument("--hours", type=_number, metavar="H", help="the training must end within")
     g.add_argument("--rate", type=_number, metavar="R", help="requests a second to serve")
