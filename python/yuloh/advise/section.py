@@ -32,8 +32,9 @@ def focus_row(a) -> dict:
     return device_row(a, a["focus"])
 
 
-def job_words(job, language: str) -> str:
-    parts = [str(job["precision"]), w.word("batch", language, f"{job['batch']:.0f}")]
+def job_words(job, language: str, used: str = "") -> str:
+    """The job in a few words; `used`: the precision of a device that has not the one asked for."""
+    parts = [used or str(job["precision"]), w.word("batch", language, f"{job['batch']:.0f}")]
     if job.get("micro"):
         parts.append(f"{w.word('micro', language)} {job['micro']:.0f}")
     if job.get("lora"):

@@ -18,7 +18,7 @@ def lines(a, language: str) -> List[str]:
     if not v["first"]:
         return made + _none(a, language)
     first = v["first"]
-    return made + [s for s in (_take(a, first, language), _why(a, first, language), _sure(a, first, language),
+    return made + [s for s in (_take(a, first, language), _why(a, first, language), _sure(a, first, language), _half(a, language),
                                _next(a, first, v["next"], language)) if s]
 
 
@@ -30,7 +30,15 @@ def _need(a, language: str) -> str:
     whole = training and not a["job"].get("micro") and focus["passes"] == 1 == focus["devices"]
     return w.word(
         "ans_need_whole" if whole else "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"]), what=what,
-        job=job_words(a["job"], language), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
+        job=job_words(a["job"], language, focus["precision_used"]), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
+
+
+def _half(a, language: str) -> str:
+    """Which of the devices recommended have no bf16, where that was asked for."""
+    names = [w.short(o["name"]) for o in a["verdict"]["picks"] if device_row(a, o["id"])["precision_used"] == "fp16"]
+    if a["job"]["precision"] != "bf16" or not names:
+        return ""
+    return w.word("ans_no_bf16" if a["job"]["training"] else "ans_no_bf16_serving", language, w.comma(language).join(names))
 
 
 def _named(o) -> str:

@@ -18,7 +18,7 @@ def memory(a, focus, language: str) -> Section:
     rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
     rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
     head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
-    title = w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language)})", device=w.short(focus["name"]))
+    title = w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language, focus['precision_used'])})", device=w.short(focus["name"]))
     most = max(focus["memory"], key=lambda i: i[2])
     means = w.word("memory_means", language, item=w.word(most[0], language), share=percent(most[2] / focus["total"][1]),
                    shrink=w.word(_shrinks(most[0], a["job"]["training"]), language))
