@@ -5,9 +5,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+
 #include "advise/choice.h"
 #include "advise/decode.h"
 #include "advise/grid.h"
+#include "advise/group.h"
 #include "advise/queue.h"
 #include "py/py_tensor.h"
 
@@ -203,50 +206,114 @@ nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabri
   return r;
 }
 nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2, ...
-  if (seconds.empty() || !(rate > 0)) value_error("advise: a queue needs a rate above 0 and the time of a batch.");
+  if (seconds.empty() || !(rate > 0 && std::isfinite(rate)))
+    value_error("advise: a queue needs a rate above 0 and the time of a batch, got rate ", rate, " and ",
+                seconds.size(), " times.");
+  for (double s : seconds)
+    if (!(s > 0 && std::isfinite(s)))
+      value_error("advise: the seconds of a batch must be finite and above 0, got ", s, ".");
   const Queue q = queue_of(rate, static_cast<double>(seconds.size()),
                            [&](double b) { return seconds[static_cast<size_t>(b) - 1]; });
   nb::dict r;
   r["p50"] = q.p50, r["p99"] = q.p99, r["batch"] = q.batch, r["busy"] = q.busy, r["load"] = q.load;
   return r;
 }
+
+// -- the choice of devices: below 0 stands for what is not known -------------------------------------------
+nb::object known(double v) { return v < 0 ? nb::object(nb::none()) : nb::object(nb::float_(v)); }
+long whole(double v) { return static_cast<long>(v); }
+
+nb::object served(const Question& q, const Layout& l, const Device& d) {
+  nb::object r = object_of(l, d);
+  r["largest_micro_batch"] = largest_micro_batch(q.n, l.job, d);
+  return r;
+}
+nb::object group(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double count,
+                 nb::dict freedom) {
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  const Freedom free = read_freedom(freedom);
+  check(free);
+  const auto l = group_layout(q.n, q.j, d, q.f, count, free);
+  return l ? served(q, *l, d) : nb::object(nb::none());
+}
+nb::object least(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double most,
+                 nb::dict freedom) {
+  const Question q(network, job, fabric);
+  const std::vector<Device> all = devices_from(devices);
+  nb::list r;
+  for (const LeastOption& o : least_options(q.n, q.j, all, q.f, most, read_freedom(freedom))) {
+    nb::dict one;
+    one["device"] = o.device, one["count"] = whole(o.count), one["watts"] = o.watts, one["price"] = known(o.price);
+    const Device& d = all[o.device];
+    one["layout"] = q.j.training ? object_of(o.layout, d) : served(q, o.layout, d);
+    r.append(one);
+  }
+  return r;
+}
+nb::dict object_of(const TrainingOption& o, const Device& d) {
+  nb::dict one;
+  one["device"] = o.device, one["count"] = whole(o.count), one["hours"] = object_of(o.hours),
+  one["kilowatt_hours"] = o.kilowatt_hours, one["watts"] = o.watts, one["cost"] = known(o.cost),
+  one["in_time"] = o.in_time, one["pareto"] = o.pareto, one["layout"] = object_of(o.layout, d);
+  return one;
+}
+nb::object train_one(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double count,
+                     double samples, nb::dict freedom) {
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  const auto o = train_on(q.n, q.j, d, q.f, count, samples, read_freedom(freedom));
+  return o ? nb::object(object_of(*o, d)) : nb::object(nb::none());
+}
 nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
                  double hours, double most, nb::dict freedom) {
   const Question q(network, job, fabric);
   const std::vector<Device> all = devices_from(devices);
-  nb::list r;
-  for (const TrainingOption& o : train_options(q.n, q.j, all, q.f, samples, hours, most, read_freedom(freedom))) {
-    nb::dict one;
-    one["device"] = o.device, one["count"] = o.count, one["hours"] = object_of(o.hours),
-    one["kilowatt_hours"] = o.kilowatt_hours;
-    one["cost"] = o.cost < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost)),
-    one["in_time"] = o.in_time;
-    one["layout"] = object_of(o.layout, all[o.device]);
-    r.append(one);
-  }
+  const TrainingChoice c = train_options(q.n, q.j, all, q.f, samples, hours, most, read_freedom(freedom));
+  nb::list rows;
+  for (const TrainingOption& o : c.options) rows.append(object_of(o, all[o.device]));
+  nb::dict r;
+  r["rows"] = rows, r["priced"] = c.priced, r["best"] = nb::cast(c.best);
   return r;
 }
 nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit,
-                 double max_batch) {
+                 double max_batch, nb::dict freedom) {
   const Question q(network, job, fabric);
-  nb::list r;
-  for (const ServingOption& o :
-       serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch)) {
+  const ServingChoice c = serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch,
+                                        read_freedom(freedom));
+  nb::list rows;
+  for (const ServingOption& o : c.options) {
     nb::dict one;
     one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
-    one["p99"] = o.p99;
-    one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load, one["p50"] = o.p50, one["most_rate"] = o.most_rate,
-    one["possible"] = o.possible;
-    one["cost_hour"] = o.cost_hour < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.cost_hour));
-    one["per_money"] = o.per_money < 0 ? nb::object(nb::none()) : nb::object(nb::float_(o.per_money));
-    r.append(one);
+    one["p99"] = o.p99, one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load,
+    one["p50"] = o.p50, one["most_rate"] = o.most_rate, one["possible"] = o.possible, one["watts"] = o.watts,
+    one["cost_hour"] = known(o.cost_hour), one["cost_year"] = known(o.cost_year),
+    one["per_money"] = known(o.per_money);
+    rows.append(one);
   }
+  nb::dict r;
+  r["rows"] = rows, r["priced"] = c.priced, r["best"] = nb::cast(c.best);
   return r;
 }
-
-nb::object decoding(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double share) {
+nb::object rates(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double max_batch,
+                 nb::dict freedom) {
   const Question q(network, job, fabric);
-  const Decoding found = decoding_of(q.n, q.j, device_from(device), q.f, share);
+  nb::list rows;
+  for (const Device& d : devices_from(devices)) {
+    const RateOption o = rates_of(q.n, q.j, d, q.f, max_batch, read_freedom(freedom));
+    nb::dict one;
+    one["fp32"] = known(o.fp32), one["fp16"] = known(o.fp16), one["int8"] = known(o.int8),
+    one["per_money"] = known(o.per_money), one["per_watt_hour"] = known(o.per_watt_hour);
+    rows.append(one);
+  }
+  return rows;
+}
+nb::object year(double runs_per_day, double hours_saved, double servers, double price, double days) {
+  const Yearly y = yearly(runs_per_day, hours_saved, servers, price, days);
+  return nb::make_tuple(y.hours, y.money);
+}
+
+nb::dict object_of(const Decoding& found) {
   nb::list rows;
   for (const DecodeRow& o : found.rows) {
     nb::dict one;
@@ -255,8 +322,21 @@ nb::object decoding(nb::dict network, nb::dict job, nb::dict device, nb::dict fa
     rows.append(one);
   }
   nb::dict r;
-  r["most"] = object_of(found.most), r["room"] = object_of(found.room), r["cache_token"] = found.cache_token, r["context"] = found.context,
-  r["prompt"] = found.prompt, r["rows"] = rows;
+  r["most"] = object_of(found.most), r["room"] = object_of(found.room), r["cache_token"] = found.cache_token,
+  r["context"] = found.context, r["prompt"] = found.prompt, r["rows"] = rows;
+  return r;
+}
+nb::object decoding(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double share) {
+  const Question q(network, job, fabric);
+  return object_of(decoding_of(q.n, q.j, device_from(device), q.f, share));
+}
+nb::object group_decoding(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double share,
+                          nb::dict freedom) {
+  const Question q(network, job, fabric);
+  const auto found = decoding_on(q.n, q.j, device_from(device), q.f, share, read_freedom(freedom));
+  if (!found) return nb::none();
+  nb::dict r = object_of(found->decoding);
+  r["group"] = whole(found->group);
   return r;
 }
 
@@ -271,11 +351,19 @@ void bind_advise(nb::module_& m) {
   m.def("advise_changes", &change_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "together"_a);
   m.def("advise_decoding", &decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a);
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
+  m.def("advise_group", &group, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "freedom"_a);
+  m.def("advise_group_decoding", &group_decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a,
+        "freedom"_a);
+  m.def("advise_least", &least, "network"_a, "job"_a, "devices"_a, "fabric"_a, "most"_a, "freedom"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
         "most"_a, "freedom"_a);
-  m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
+  m.def("advise_train_on", &train_one, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "samples"_a,
+        "freedom"_a);
   m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a,
-        "max_batch"_a);
+        "max_batch"_a, "freedom"_a);
+  m.def("advise_rates", &rates, "network"_a, "job"_a, "devices"_a, "fabric"_a, "max_batch"_a, "freedom"_a);
+  m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
+  m.def("advise_yearly", &year, "runs_per_day"_a, "hours_saved"_a, "servers"_a, "price"_a, "days"_a = 365.0);
 }
 
 }  // namespace yuloh::py

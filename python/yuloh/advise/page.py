@@ -149,12 +149,14 @@ def pareto(answer: Dict[str, object]) -> Optional[dict]:
     """Points of cost (or energy) against hours on logarithmic axes; those that nothing beats are joined. None without."""
     training = answer.get("training")
     by = training["against"] if training else ""
-    rows = [r for r in training["rows"] if r[by] and r["hours"][1] > 0] if training else []
-    if not rows:
+    rows = [r for r in training["rows"] if r[by] is not None and r["hours"][1] > 0] if training else []
+    above = [r[by] for r in rows if r[by] > 0]
+    if not above:
         return None
+    least = min(above) / 10 if len(above) < len(rows) else min(above)  # what costs nothing stands below all else
     ends = lambda values: (math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1)  # noqa: E731
     x0, x1 = ends([r["hours"][1] for r in rows])
-    y0, y1 = ends([r[by] for r in rows])
+    y0, y1 = ends([least, *above])
 
     def x(v):
         return MARGIN + (math.log10(v) - x0) / (x1 - x0) * (WIDTH - 2 * MARGIN)
@@ -165,7 +167,7 @@ def pareto(answer: Dict[str, object]) -> Optional[dict]:
     points = [
         {
             "x": round(x(r["hours"][1]), 1),
-            "y": round(y(r[by]), 1),
+            "y": round(y(r[by] or least), 1),
             "front": r["pareto"],
             "late": not r["in_time"],
             "label": f"{r['count']} x {r['id']}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
+from .. import _core
 from . import catalogue
 from .question import Question, from_preset
 from .reckon import serve
@@ -58,13 +59,12 @@ def scenario_rows(prices: Optional[Dict[str, float]] = None, only: Optional[str]
 
 def _scenario_candidate(q: Question, entry: dict, count: int, s: dict) -> dict:
     row = {"id": entry["id"], "name": entry["name"], "count": count, "fits": False, "article": entry["id"] in s["article"]}
-    watts, price = catalogue.core_device(entry).get("watts", 0.0), q.prices.get(entry["id"])
     if s["training"]:
-        found = q.search(entry, count)
+        found = _core.advise_train_on(
+            q.network, q.job, q.core_device(entry), q.fabric, float(count), float(s["samples"]), q.freedom()
+        )
         if found:
-            hours = found[0]["seconds"][1] * s["samples"] / s["batch"] / 3600
-            row.update(fits=True, hours=hours, layout=found[0], kilowatt_hours=hours * watts * count / 1e3)
-            row["cost"] = None if price is None else hours * price * count
+            row.update(fits=True, hours=found["hours"][1], layout=found["layout"], kilowatt_hours=found["kilowatt_hours"], cost=found["cost"])
         return row
     (r,) = serve(q)["rows"]
     if r["possible"]:

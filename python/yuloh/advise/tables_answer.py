@@ -95,11 +95,11 @@ def _why(a, o, language: str) -> str:
     if len(a["devices"]) == 1:
         return ""
     key = {"watts": "ans_least_power", "cost": "ans_cheapest", "cost_hour": "ans_cheapest", "price": "ans_cheapest"}[v["by"]]
-    return w.word(key, language, n=able, m=len(a["devices"]), watts=f"{_watts(o):,.0f}")
+    return w.word(key, language, n=able, m=len(a["devices"]), watts=_watts(o))
 
 
-def _watts(o) -> float:
-    return o["watts"]
+def _watts(o) -> str:
+    return f"{o['watts']:,.0f}" if o["watts"] else "–"
 
 
 def _able(a) -> set:
@@ -124,11 +124,10 @@ def _sure(a, o, language: str) -> str:
 def _next(a, first, o, language: str) -> str:
     if not o:
         return w.word("ans_no_next", language) if len(a["devices"]) > 1 else ""
-    more = o["rank"] / first["rank"] if first["rank"] else 0.0
     by = w.word("by_power" if a["verdict"]["by"] == "watts" else "by_cost", language)
     took = w.hours(o["hours"][1], language) if "hours" in o else duration(o["time"])
     return w.word("ans_next", language, name=_named(o), time=took, faster=w.times(first["time"] / o["time"]),
-                  more=w.times(more), by=by)
+                  more=w.ratio(o["rank"], first["rank"], language), by=by)
 
 
 def _none(a, language: str) -> List[str]:
@@ -166,7 +165,7 @@ def by_use(a, language: str) -> Optional[Section]:
     rows = []
     for o in picks:
         took = w.hours(o["hours"][1], language) if "hours" in o else duration(o["time"])
-        row = [w.word(f"use_{o['use']}", language), _named(o), took, f"{_watts(o):,.0f} W"]
+        row = [w.word(f"use_{o['use']}", language), _named(o), took, f"{_watts(o)} W"]
         if priced:
             row.append(w.cost(o["cost"], a["currency"]))
         rows.append([*row, _remark(a, o, language)])

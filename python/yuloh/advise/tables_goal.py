@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
-from ..report.cost import yearly_saving
+from .. import _core
 from ..report.text import duration, percent, three
 from . import words as w
-from .section import Section
+from .section import Section, device_row
 
 FEW = 5
 
@@ -68,7 +69,7 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
             f"{r['watts']:,.0f} W",
             w.cost(r["cost_hour"], a["currency"]),
             w.cost(r["cost_year"], a["currency"]),
-            "–" if r["per_money"] is None else f"{r['per_money']:,.0f}",
+            _for_money(r["per_money"], language),
         ]
         for r in best
     ]
@@ -84,14 +85,19 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
     return Section("serving", title, _without([head], drop)[0], _without(rows, drop), notes=notes)
 
 
+def _for_money(value: Optional[float], language: str) -> str:
+    """Requests for a unit of money; without end where the device costs nothing."""
+    return "–" if value is None else w.word("unlimited", language) if math.isinf(value) else f"{value:,.0f}"
+
+
 def rates(a, language: str, everything: bool) -> Optional[Section]:
     """Requests a second by precision, and for a unit of currency or a watt hour."""
     rows = a.get("rates")
     if not rows:
         return None
-    priced = any(r["per_money"] for r in rows)
+    priced = any(r["per_money"] is not None for r in rows)
     by = "per_money" if priced else "per_watt_hour"
-    ranked = sorted((r for r in rows if r[by]), key=lambda r: -r[by])
+    ranked = sorted((r for r in rows if r[by] is not None), key=lambda r: -r[by])
     if not ranked:
         return None
     shown = ranked if everything else ranked[:FEW]
@@ -109,7 +115,7 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
             *("–" if r[p] is None else three(r[p]) for p in ("fp32", "fp16", "int8")),
             f"{r['watts']:g}",
             *((w.cost(r["price"], a["currency"]),) if priced else ()),
-            three(r[by]),
+            _for_money(r[by], language) if math.isinf(r[by]) else three(r[by]),
         ]
         for r in shown
     ]
@@ -117,22 +123,22 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
 
 
 def yearly(found: dict, runs_per_day: float) -> dict:
-    """Hours and money a year of the cheapest training, by the report's arithmetic (runs x hours x 365 x devices x price)."""
+    """Hours and money a year of the cheapest training (runs x hours x 365 x devices x price)."""
     if not 0 < runs_per_day <= 1e6:
         raise ValueError(f"advise: --runs-per-day must be above 0 and at most 1e6, got {runs_per_day:g}.")
     best = (found.get("training") or {}).get("best")
     if not best:
         raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")
     top = best[0]
-    price = 0.0 if top["cost"] is None else top["cost"] / (top["hours"][1] * top["count"])
-    saving = yearly_saving(runs_per_day, top["hours"][1], top["count"], price)
+    price = device_row(found, top["id"])["price"]
+    hours, money = _core.advise_yearly(runs_per_day, top["hours"][1], float(top["count"]), price or 0.0)
     return {
         "runs_per_day": runs_per_day,
         "device": top["id"],
         "count": top["count"],
         "hours_run": top["hours"][1],
-        "hours": saving.hours,
-        "money": None if top["cost"] is None else saving.money,
+        "hours": hours,
+        "money": None if price is None else money,
     }
 
 

@@ -107,7 +107,7 @@ def _reasons(s: dict, currency: str, language: str) -> List[str]:
         elif r is best:
             made.append(w.word("scenario_article_same", language, name))
         else:
-            made.append(w.word("scenario_article", language, name=name, took=_took(r, language), more=w.times(r["rank"] / best["rank"]), by=by))
+            made.append(w.word("scenario_article", language, name=name, took=_took(r, language), more=w.ratio(r["rank"], best["rank"], language), by=by))
     return made
 
 

@@ -16,6 +16,7 @@ SHOWN = 5
 HARDLY_LARGER, MUCH_FASTER = 1.25, 2.0
 TIGHT = 1.25  # what only just fits counts as so much dearer
 NEXT_FASTER = 1.5
+UNKNOWN = 1e9  # watts: last
 
 
 def use_of(entry: dict) -> str:
@@ -69,19 +70,24 @@ def _options(found: dict):
     training, serving = found.get("training"), found.get("serving")
     if training:
         by = training["by"]
-        rows = [r for r in training["rows"] if r["in_time"] and r[by]]
-        return [_option(r["id"], r["name"], r["count"], r[by], r["hours"][1] * 3600, r["layout"], hours=r["hours"], cost=r["cost"],
+        rows = [r for r in training["rows"] if r["in_time"] and r[by] is not None]
+        return [_option(r["id"], r["name"], r["count"], _rank(r, by), r["hours"][1] * 3600, r["layout"], hours=r["hours"], cost=r["cost"],
                         kilowatt_hours=r["kilowatt_hours"], watts=r["watts"]) for r in rows], by
     if serving:
         by = serving["by"]
-        rows = [r for r in serving["rows"] if r["possible"] and r[by]]
-        return [_option(r["id"], r["name"], int(r["copies"] * r["group"]), r[by], r["p99"], None, p99=r["p99"], load=r["load"],
+        rows = [r for r in serving["rows"] if r["possible"] and r[by] is not None]
+        return [_option(r["id"], r["name"], int(r["copies"] * r["group"]), _rank(r, by), r["p99"], None, p99=r["p99"], load=r["load"],
                         cost=r["cost_hour"], watts=r["watts"], most_rate=r["most_rate"], cost_year=r["cost_year"])
                 for r in rows], by
     rows = found["recommended"]
     by = "price" if rows and all(r["price"] is not None for r in rows) else "watts"
-    return [_option(r["id"], r["name"], r["count"], r[by] or 1e9, r["layout"]["seconds"][1], r["layout"], cost=r["price"],
+    return [_option(r["id"], r["name"], r["count"], _rank(r, by), r["layout"]["seconds"][1], r["layout"], cost=r["price"],
                     watts=r["watts"]) for r in rows], by
+
+
+def _rank(r: dict, by: str) -> float:
+    """What it costs; a price may be 0, a power of 0 is one that is not known."""
+    return (r["watts"] or UNKNOWN) if by == "watts" else r[by]
 
 
 def _option(ident: str, name: str, count: int, rank: float, time: float, layout: Optional[dict], **more) -> dict:
@@ -93,12 +99,14 @@ def _sensible(options: List[dict]) -> List[dict]:
     """Cheapest first, those last that are a false economy."""
 
     def counted(o: dict) -> float:
-        return o["rank"] * (TIGHT if o["tight"] else 1)
+        # Of what costs nothing the power says which is larger.
+        return (o["rank"] or o["watts"] or UNKNOWN) * (TIGHT if o["tight"] else 1)
 
     def poor(o: dict) -> bool:
-        return any(counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"] for p in options)
+        return any(bool(p["rank"]) == bool(o["rank"]) and counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"]
+                   for p in options)
 
-    return sorted(options, key=lambda o: (o["small"] or poor(o), counted(o), o["time"]))
+    return sorted(options, key=lambda o: (o["small"] or poor(o), bool(o["rank"]), counted(o), o["time"]))
 
 
 def _next(first: Optional[dict], options: List[dict]) -> Optional[dict]:

@@ -75,6 +75,8 @@ WORDS = {
     "most_rate": ("at most/s", "上限/秒"),
     "cost_hour": ("cost an hour", "每小时费用"),
     "cost_year": ("cost a year", "每年费用"),
+    "many_times": ("many times", "许多倍"),
+    "unlimited": ("unlimited", "不限"),
     "per_money": ("requests per {currency}", "每 {currency} 请求数"),
     "matrix": ("Decision matrix", "决策矩阵"),
     "memory": ("memory", "显存"),
@@ -325,6 +327,11 @@ def unit(name: str, language: str = "en") -> str:
 
 def times(value: float) -> str:
     return f"{three(value)}x"
+
+
+def ratio(value: float, least: float, language: str) -> str:
+    """How many times the least; of nothing no number of times makes something."""
+    return times(value / least) if least else times(1.0) if not value else word("many_times", language)
 
 
 def gib(value: float) -> str:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The price arithmetic of the report: one pure function, no input or output, so that it can move into the
-core.
+"""The price arithmetic of the report: the core's (src/advise/choice.h), one pure function, no input or output.
 
 saved hours a year = runs a day x hours saved by one run x days
 saved money a year = saved hours x servers x price of a server hour
@@ -10,6 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+from .. import _core
 
 
 @dataclass(frozen=True)
@@ -28,20 +29,8 @@ def yearly_saving(
     >>> yearly_saving(50, 0.34, 4, 3)
     Saving(hours=6205.0, money=74460.0)
     """
-    for name, value in (
-        ("runs_per_day", runs_per_day),
-        ("servers", servers),
-        ("price", price),
-        ("days", days),
-    ):
-        if not (math.isfinite(value) and value >= 0):
-            raise ValueError(
-                f"cost: {name} must be a number of 0 or more, got {value}. Hint: check the option."
-            )
-    if not math.isfinite(hours_saved):
-        raise ValueError(f"cost: hours_saved must be finite, got {hours_saved}. Hint: give --hours-saved.")
-    hours = round(runs_per_day * hours_saved * days, 6)
-    return Saving(hours, round(hours * servers * price, 6))
+    hours, money = _core.advise_yearly(runs_per_day, hours_saved, servers, price, days)
+    return Saving(hours, money)
 
 
 def hours_saved_by(hours_per_run: float, speedup: float) -> float:
