@@ -24,7 +24,10 @@ struct Device {
 
 struct Fabric {
   double rate = 25e9;      // bytes/s each way, of one device, between nodes
+  double rate_server = 0;  // of a whole server instead, shared by its devices; 0: as `rate` says
   double latency = 10e-6;  // seconds, of one message
+
+  double rate_of(const Device& d) const { return rate_server > 0 ? rate_server / d.per_node : rate; }
 };
 
 // Peak for a precision; where the device lacks it, the nearest that it has, named in *used.

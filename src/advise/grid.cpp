@@ -13,6 +13,7 @@ namespace {
 bool possible(const Network& n, const Job& j, double data) {
   if (j.mp > 1 && !n.splits_by(j.mp)) return false;
   if (j.pp > n.layers || (j.stage > 0 && data == 1) || (j.stage > 1 && j.pp > 1)) return false;
+  if (j.sequence_parallel && std::fmod(n.seq, j.mp) != 0) return false;
   return j.training || (j.pp == 1 && j.stage == 0 && j.recompute == "none");
 }
 
@@ -25,16 +26,37 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   if (devices.empty() || size < 1 || size * (3 + devices.size()) > 1e6)
     value_error("advise: a grid of ", size, " combinations and ", devices.size(),
                 " devices; expected 1 to 1e6 figures.");
+  // Words and numbers as those of a job; what merely does not go together is NaN below.
+  for (const std::string& p : a.precision) check_words(p, "none");
+  for (const std::string& r : a.recompute) check_words("bf16", r);
+  for (const auto* axis : {&a.mp, &a.pp, &a.data, &a.micro})
+    for (double v : *axis)
+      if (!(v >= 1 && v <= 1 << 20 && v == std::floor(v)))
+        value_error("advise: degrees and micro-batches of a grid are whole numbers from 1, got ", v, ".");
+  for (double v : a.stage)
+    if (!(v >= 0 && v <= 3 && v == std::floor(v))) value_error("advise: stage must be 0, 1, 2 or 3, got ", v, ".");
+  if (!(a.passes >= 1 && a.passes <= 1 << 20 && a.passes == std::floor(a.passes)))
+    value_error("advise: the passes of a grid are a whole number from 1, got ", a.passes, ".");
   Grid g;
   g.seconds.resize(devices.size());
+  std::vector<const Device*> kinds;  // runtime and buffers differ by kind alone
+  for (const Device& d : devices) {
+    size_t k = 0;
+    while (k < kinds.size() && kinds[k]->kind != d.kind) ++k;
+    if (k == kinds.size()) kinds.push_back(&d);
+    g.memory_of.push_back(k);
+  }
+  g.low.resize(kinds.size()), g.point.resize(kinds.size()), g.high.resize(kinds.size());
   const double none = std::numeric_limits<double>::quiet_NaN();
   const auto one = [&](Job j, double data, double micro) {
     const bool ok = possible(n, j, data);
     while (n.experts > 0 && std::fmod(data, 2 * j.ep) == 0 && std::fmod(n.experts, 2 * j.ep) == 0) j.ep *= 2;
     j.micro = micro, j.batch = micro * data * (j.pp > 1 ? a.passes : 1);
     (j.stage > 0 ? j.sharding : j.dp) = data;
-    const Interval m = ok ? memory_of(n, j, devices[0]).total : Interval(none, none, none);
-    g.low.push_back(m.low), g.point.push_back(m.point), g.high.push_back(m.high);
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      const Interval m = ok ? memory_of(n, j, *kinds[k]).total : Interval(none, none, none);
+      g.low[k].push_back(m.low), g.point[k].push_back(m.point), g.high[k].push_back(m.high);
+    }
     for (size_t i = 0; i < devices.size(); ++i)
       g.seconds[i].push_back(ok ? step_of(n, j, devices[i], f).seconds.point / j.batch : none);
   };

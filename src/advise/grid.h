@@ -15,8 +15,9 @@ struct Axes {
 };
 struct Grid {
   // One value for each combination, the last axis running fastest; NaN where the combination cannot be.
-  std::vector<double> low, point, high;      // bytes of one device
-  std::vector<std::vector<double>> seconds;  // by device: of one sample of the whole job
+  std::vector<std::vector<double>> low, point, high;  // by kind of device: bytes of one
+  std::vector<size_t> memory_of;                      // by device: which of these is its kind's
+  std::vector<std::vector<double>> seconds;           // by device: of one sample of the whole job
 };
 Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devices, const Fabric& f,
              const Axes& a);

@@ -117,10 +117,13 @@ double adapter_params(const Network& n, const Job& j) {
   return p;
 }
 
+void check_words(const std::string& precision, const std::string& recompute) {
+  one_of("precision", precision, {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
+  one_of("recompute", recompute, {"none", "selective", "full"});
+}
 void check(const Job& j, const Network& n) {
-  one_of("precision", j.precision, {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
+  check_words(j.precision, j.recompute);
   one_of("optimizer", j.optimizer, {"sgd", "momentum", "adam", "adamw", "lamb", "adafactor"});
-  one_of("recompute", j.recompute, {"none", "selective", "full"});
   one_of("offload", j.offload, {"none", "optimizer", "all"});
   if (j.training && j.precision == "int8")
     value_error("advise: int8 serves inference only, got training. Hint: --precision bf16, or --inference.");
@@ -222,7 +225,8 @@ void check(const Device& d) {
     value_error("advise: device '", d.name, "' has no rate of arithmetic. Hint: check the device file.");
 }
 void check(const Fabric& f) {
-  if (!(std::isfinite(f.rate) && f.rate >= 1e6 && f.rate <= 1e13 && std::isfinite(f.latency) &&
+  const auto rate = [](double v) { return std::isfinite(v) && v >= 1e6 && v <= 1e13; };
+  if (!(rate(f.rate) && (f.rate_server == 0 || rate(f.rate_server)) && std::isfinite(f.latency) &&
         f.latency >= 0 && f.latency <= 1))
     value_error("advise: impossible network, got ", f.rate, " bytes/s and ", f.latency,
                 " s. Hint: check --network.");

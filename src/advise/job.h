@@ -41,6 +41,7 @@ struct Job {
   double passes() const { return batch / replicas() / micro_batch(); }  // micro-batches of a step
 };
 
+void check_words(const std::string& precision, const std::string& recompute);
 // Refuses what cannot be (unknown words, splits that do not divide).
 void check(const Job& j, const Network& n);
 

@@ -93,6 +93,7 @@ std::vector<std::string> complete(Network& n) {
     in_range("split-kept", n.split_kept, 0, 1), in_range("split-sent", n.split_sent, 0, 1e15);
     in_range("split-by", n.split_by, 0, 1 << 24), whole("split-by", n.split_by);
     if (n.layers == 0) n.layers = 1;
+    in_range("layers", n.layers, 1, 1 << 24), whole("layers", n.layers);
     return remarks;
   }
   const bool shaped = n.layers > 0 && n.hidden > 0;

@@ -43,7 +43,7 @@ struct Group {
 };
 // Link of a group of `size` neighbours, `span` devices apart at most.
 Group link_of(const Device& d, const Fabric& f, double span) {
-  if (span > d.per_node) return {f.rate * kLinkShare, f.latency};
+  if (span > d.per_node) return {f.rate_of(d) * kLinkShare, f.latency};
   const double rate = d.link > 0 ? d.link : d.host_link / 2;  // through the host: down and up again
   return {std::max(rate, 1e9) * kLinkShare, 3e-6};
 }

@@ -60,7 +60,7 @@ void fields_device(V& v, T& d) {
 }
 template <class V, class T>
 void fields_fabric(V& v, T& f) {
-  v("rate", f.rate), v("latency", f.latency);
+  v("rate", f.rate), v("rate_server", f.rate_server), v("latency", f.latency);
 }
 template <class V, class T>
 void fields_axes(V& v, T& a) {
@@ -202,7 +202,7 @@ nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabri
   const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
   nb::dict r;
   r["low"] = nb::cast(g.low), r["point"] = nb::cast(g.point), r["high"] = nb::cast(g.high),
-  r["seconds"] = nb::cast(g.seconds);
+  r["memory_of"] = nb::cast(g.memory_of), r["seconds"] = nb::cast(g.seconds);
   return r;
 }
 nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2, ...

@@ -102,6 +102,50 @@ def test_experts_that_lie_on_one_device_are_not_gathered():
     assert times[3] == pytest.approx(1.5 * ring(8, dense, 300e9, 3e-6), rel=0.01)
 
 
+# -- networks of servers ---
+@pytest.mark.parametrize("card,held", [("rtx4090", 4), ("a100-80", 8), ("ascend-910c", 16), ("gb200", 72)])
+def test_a_servers_network_is_shared_by_what_it_holds(card, held):
+    """RoCE of 100 Gbit/s a server: 12.5 GB/s over as many devices as stand in it; a rate that is given is each device's."""
+    from yuloh.advise import catalogue
+
+    device = {**catalogue.core_device(catalogue.find_device(card)), "bf16": 1e19, "fp16": 1e19, "bandwidth": 9e15}
+    assert device["per_node"] == held
+    net, fabric = network("gpt3-1.3b"), catalogue.fabric("roce-100")[0]
+    assert fabric["rate_server"] == 12.5e9
+    count = 2 * held
+    for on, rate in ((fabric, 12.5e9 / held), (catalogue.fabric("3")[0], 3e9)):
+        made = _core.advise_layout(net, floats({"batch": count, "micro": 1, "dp": count}), device, on)
+        assert sent(made) == pytest.approx(ring(count, 2 * net["params"], rate, on["latency"]), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "axes,said",
+    [
+        ({"precision": ["bogus"]}, "unknown precision"),
+        ({"recompute": ["some"]}, "unknown recompute"),
+        ({"data": [0.0]}, "whole numbers from 1"),
+        ({"mp": [float("nan")]}, "whole numbers from 1"),
+        ({"stage": [4.0]}, "stage must be"),
+        ({"passes": 0.5}, "passes of a grid"),
+    ],
+)
+def test_a_grid_refuses_what_a_job_would(axes, said):
+    good = {"precision": ["bf16"], "recompute": ["none"], **{k: [1.0] for k in ("mp", "pp", "data", "micro")}, "stage": [0.0]}
+    net = network("llama-7b")
+    assert _core.advise_grid(net, {}, [A100], {}, good)["point"][0][0] > 1e9
+    with pytest.raises(ValueError, match=said):
+        _core.advise_grid(net, {}, [A100], {}, {**good, **axes})
+
+
+def test_numbers_that_are_none():
+    for layers in (-3.0, float("nan"), 1.5):
+        with pytest.raises(ValueError, match="layers"):
+            _core.advise_network({"kind": "totals", "params": 1e6, "forward_flops": 1e9, "layers": layers})
+    for rate, seconds in ((1.0, [-1.0]), (1.0, [float("nan")]), (float("inf"), [0.1]), (1.0, [])):
+        with pytest.raises(ValueError, match="above 0"):
+            _core.advise_queue(rate, seconds)
+
+
 # -- changes -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("micro,parts", [(3, "3"), (9, "3"), (25, "5"), (6, "2"), (7, "7")])
 def test_any_micro_batch_can_be_accumulated(micro, parts):

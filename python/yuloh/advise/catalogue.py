@@ -45,9 +45,9 @@ def devices() -> List[dict]:
     return _file("devices.json")["devices"]
 
 
-def reckoned(training: bool = False) -> List[dict]:
-    """Those that are complete enough to reckon with; for `training`, without what is made for inference alone."""
-    return [d for d in devices() if not d.get("incomplete") and (d.get("training", True) or not training)]
+def reckoned() -> List[dict]:
+    """Those that are complete enough to reckon with."""
+    return [d for d in devices() if not d.get("incomplete")]
 
 
 def fabrics() -> Dict[str, dict]:
@@ -130,8 +130,9 @@ def origin(entry: dict, figure: str) -> str:
 
 
 # -- networks ------------------------------------------------------------------------------------------
-def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
-    """(what the core takes, its name) of a network: a name of the catalogue or GB/s for each device."""
+def fabric(word: str) -> Tuple[dict, str]:
+    """(what the core takes, its name) of a network: a name of the catalogue or GB/s for each device. Where the figure is
+    a server's, "rate_server" is shared by what each kind of server holds; "rate" is then the part of one of 8."""
     known = fabrics()
     try:
         rate = float(word)
@@ -142,8 +143,10 @@ def fabric(word: str, per_node: float = 8) -> Tuple[dict, str]:
         found = known[ident]
         if ident == "none":
             return {"rate": 1e9, "latency": 50e-6}, found["name"]
-        rate = found["rate"] if "rate" in found else found["rate_server"] / per_node
-        return {"rate": rate * 1e9, "latency": found["latency"]}, found["name"]
+        if "rate" in found:
+            return {"rate": found["rate"] * 1e9, "latency": found["latency"]}, found["name"]
+        whole = found["rate_server"] * 1e9
+        return {"rate": whole / 8, "rate_server": whole, "latency": found["latency"]}, found["name"]
     if not (math.isfinite(rate) and 0.001 <= rate <= 10000):
         raise ValueError(
             f"advise: impossible network, got {word} GB/s; expected 0.001 to 10000. Hint: check --network."
@@ -281,8 +284,6 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             seen[name] = where
         if d.get("kind") not in ("gpu", "npu", "edge", "cpu"):
             found.append(f"{where}: kind {d.get('kind')!r}")
-        if not isinstance(d.get("training", True), bool):
-            found.append(f"{where}: training {d['training']!r}")
         for figure, values in d.get("figures", {}).items():
             if figure not in c["units"]:
                 found.append(f"{where}: {figure} has no unit")

@@ -230,9 +230,8 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, axes)
     return {
         "axes": axes,
-        "low": [_short(v / 2**30) for v in grid["low"]],
-        "point": [_short(v / 2**30) for v in grid["point"]],
-        "high": [_short(v / 2**30) for v in grid["high"]],
+        **{k: [[_short(v / 2**30) for v in one] for one in grid[k]] for k in ("low", "point", "high")},
+        "memory_of": grid["memory_of"],
         "seconds": [[_short(v) for v in one] for one in grid["seconds"]],
         "devices": [
             {

@@ -23,23 +23,23 @@
   const value = (a) => grid.axes[a][at[a]];
   const index = () => axes.reduce((i, a) => i * grid.axes[a].length + at[a], 0);
 
-  function verdict(i, memory) {
-    if (grid.point[i] === null) return "impossible";
-    return grid.high[i] <= memory ? "yes" : grid.point[i] <= memory ? "tight" : grid.low[i] <= memory ? "unlikely" : "no";
+  function verdict(i, kind, memory) {
+    if (grid.point[kind][i] === null) return "impossible";
+    return grid.high[kind][i] <= memory ? "yes" : grid.point[kind][i] <= memory ? "tight" : grid.low[kind][i] <= memory ? "unlikely" : "no";
   }
 
   function rows() {
     const i = index(), count = value("mp") * value("pp") * value("data");
     document.getElementById("whatif-rows").innerHTML = "";
     grid.devices.forEach((d, k) => {
-      const says = verdict(i, d.memory), seconds = grid.seconds[k][i];
+      const kind = grid.memory_of[k], says = verdict(i, kind, d.memory), seconds = grid.seconds[k][i];
       const hours = seconds === null ? null : (seconds * samples) / 3600;
       const energy = hours === null ? null : (hours * count * d.watts) / 1000;
       const cost = hours === null || prices[k] === null ? null : hours * count * prices[k];
       const row = document.createElement("tr");
       row.dataset.device = d.id;
       const cells = [
-        [`${count} x `, ""], [`${three(grid.point[i])} GiB / ${d.memory} GiB`, "num"], [null, ""], [seconds === null ? "–" : three(1 / seconds), "num"],
+        [`${count} x `, ""], [`${three(grid.point[kind][i])} GiB / ${d.memory} GiB`, "num"], [null, ""], [seconds === null ? "–" : three(1 / seconds), "num"],
         [three(hours), "num"], [energy === null ? "–" : `${three(energy)} kWh`, "num"], [null, "num"],
         [cost === null ? "–" : `${three(cost)} ${grid.currency}`, "num"],
       ];
