@@ -24,17 +24,25 @@ struct Changing {
     Change c{what, std::move(detail), layout_of(n, j, d, f)};
     c.saved = before.memory.total.point - c.after.memory.total.point;
     c.time_factor = per_sample(c.after) / per_sample(before);
-    c.fits = fits(c.after.memory, d);
+    c.fits = fits(c.after.memory, d), c.surely = surely_fits(c.after.memory, d);
     if (c.saved > 1e6) list.push_back(std::move(c));
   }
-  bool fit(const Job& j) const { return fits(memory_of(n, j, d), d); }
+  // A number of passes, layers or devices is the least whose high end fits, else whose estimate does.
+  bool fit(const Job& j, bool surely) const {
+    const Memory m = memory_of(n, j, d);
+    return surely ? surely_fits(m, d) : fits(m, d);
+  }
 
   void micro_batches() {
     Job j = base;
     const double b = base.micro_batch();
     double k = 1;  // the fewest parts that fit, else single samples
-    for (double of : divisors(b))
-      if (of > 1 && (k = of, j.micro = b / of, fit(j))) break;
+    const auto parts = [&](bool surely) {
+      for (double of : divisors(b))
+        if (of > 1 && (k = of, j.micro = b / of, fit(j, surely))) return true;
+      return false;
+    };
+    if (!parts(true)) parts(false);
     if (k > 1) add("accumulate", cat(k), j);
     const double most = largest_micro_batch(n, base, d);
     if (most > 0 && most < b) {
@@ -56,8 +64,9 @@ struct Changing {
       j.recompute = "selective", add("recompute", "selective", j);
     j.recompute = "full";
     if (n.transformer()) {  // the first k layers, as few as make it fit
-      for (double k = base.pp; k < n.layers; k += base.pp)
-        if (j.recompute_layers = k, fit(j)) return add("recompute", cat(k, "/", n.layers), j);
+      for (bool surely : {true, false})
+        for (double k = base.pp; k < n.layers; k += base.pp)
+          if (j.recompute_layers = k, fit(j, surely)) return add("recompute", cat(k, "/", n.layers), j);
     }
     j.recompute_layers = 0;
     add("recompute", "full", j);
@@ -93,17 +102,18 @@ struct Changing {
   // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
   template <class Set>
   void wider(const char* what, Set set) {
-    for (double k : {2.0, 4.0, 8.0}) {
-      Job j = base;
-      std::string detail;
-      if (!set(j, k, &detail)) return;
-      try {
-        check(j, n);
-      } catch (const Error&) {
-        return;
+    for (bool surely : {true, false})
+      for (double k : {2.0, 4.0, 8.0}) {
+        Job j = base;
+        std::string detail;
+        if (!set(j, k, &detail)) break;
+        try {
+          check(j, n);
+        } catch (const Error&) {
+          break;
+        }
+        if (fit(j, surely) || (k == 8 && !surely)) return add(what, detail, j);
       }
-      if (k == 8 || fit(j)) return add(what, detail, j);
-    }
   }
   void more_devices() {
     for (double stage : {1.0, 2.0, 3.0})
@@ -143,6 +153,7 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   Changing c{n, base, d, f, layout_of(n, base, d, f), {}};
   c.all();
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
+    if (a.surely != b.surely) return a.surely;
     if (a.fits != b.fits) return a.fits;
     const auto same = [](const Change& c) {  // the same training, the same results
       for (const char* other : {"optimizer", "batch", "lora", "qlora", "weight_bits", "cache_bits"})
@@ -164,21 +175,23 @@ std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Devi
   };
   std::vector<Change> taken;
   Job now = base;
-  while (taken.size() < 8 && !fits(memory_of(n, now, d), d)) {
+  size_t enough = 0;  // so many make the estimate fit, if not its high end
+  while (taken.size() < 8 && !surely_fits(memory_of(n, now, d), d)) {
     std::vector<Change> next = single(now);
-    if (next.empty()) return {};
+    if (next.empty()) break;
     // What fits at the least time; before that, what saves most for the time it adds.
     const auto worth = [](const Change& c) { return c.saved / std::max(c.time_factor - 0.98, 0.02); };
     auto best = next.begin();
     for (auto i = next.begin(); i != next.end(); ++i)
-      if (i->fits != best->fits ? i->fits
-          : i->fits             ? i->time_factor < best->time_factor
-                                : worth(*i) > worth(*best))
+      if (i->surely != best->surely ? i->surely
+          : i->surely               ? i->time_factor < best->time_factor
+                                    : worth(*i) > worth(*best))
         best = i;
     now = best->after.job;
     taken.push_back(std::move(*best));
+    if (enough == 0 && taken.back().fits) enough = taken.size();
   }
-  if (!fits(memory_of(n, now, d), d)) return {};
+  if (!surely_fits(memory_of(n, now, d), d)) taken.resize(enough);
   return taken;
 }
 

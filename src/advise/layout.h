@@ -46,10 +46,11 @@ struct Change {
   Layout after;
   double saved = 0;        // bytes of the fullest device
   double time_factor = 1;  // seconds of one sample on one device, after / before
-  bool fits = false;
+  bool fits = false, surely = false;  // the estimate; even its high end
 };
 
-// Single changes to `base`, those that make it fit first (least time added first), then by bytes saved.
+// Single changes to `base`, those first that surely make it fit, then those whose estimate does (least time
+// added first), then by bytes saved.
 std::vector<Change> changes(const Network& n, const Job& base, const Device& d, const Fabric& f);
 // A shortest list of changes on the same devices that together make it fit; empty when none does (or when it
 // fits).

@@ -293,11 +293,13 @@ const char* verdict(const Memory& m, const Device& d) {
                                      : "no";
 }
 
-double largest_micro_batch(const Network& n, Job j, const Device& d) {
+double largest_micro_batch(const Network& n, Job j, const Device& d, bool surely) {
   // As many passes as the job has, and enough to fill the pipeline: what is in flight counts.
   const double passes = std::max(std::ceil(j.passes()), j.pp);
   const auto fit = [&](double b) {
-    return j.micro = b, j.batch = b * passes * j.replicas(), fits(memory_of(n, j, d), d);
+    j.micro = b, j.batch = b * passes * j.replicas();
+    const Memory m = memory_of(n, j, d);
+    return surely ? surely_fits(m, d) : fits(m, d);
   };
   if (!fit(1)) return 0;
   double low = 1, high = 2;

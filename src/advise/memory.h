@@ -28,10 +28,10 @@ Memory memory_of(const Network& n, const Job& j, const Device& d);
 // "yes": even the high end of the interval fits; "tight": the point does; "unlikely": only the low end; "no".
 const char* verdict(const Memory& m, const Device& d);
 inline bool fits(const Memory& m, const Device& d) { return m.total.point <= d.memory; }
+inline bool surely_fits(const Memory& m, const Device& d) { return m.total.high <= d.memory; }
 
-// Largest micro-batch of one device whose point fits (0: not even one sample), doubling and halving the
-// job's.
-double largest_micro_batch(const Network& n, Job j, const Device& d);
+// Largest micro-batch of one device that surely fits, or whose point does (0: not even one sample).
+double largest_micro_batch(const Network& n, Job j, const Device& d, bool surely = true);
 
 // Shared with the estimate of time, of the fullest device: its layers, bytes that one of them keeps for the
 // backward pass of one micro-batch, parameters, of them those that are trained, the bytes in which all are

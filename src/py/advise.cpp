@@ -173,6 +173,7 @@ nb::object layout(nb::dict network, nb::dict job, nb::dict device, nb::dict fabr
   const Device d = device_from(device);
   nb::object r = object_of(layout_of(q.n, q.j, d, q.f), d);
   r["largest_micro_batch"] = largest_micro_batch(q.n, q.j, d);
+  r["largest_tight"] = largest_micro_batch(q.n, q.j, d, false);
   return r;
 }
 nb::object search(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double devices,

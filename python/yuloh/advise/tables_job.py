@@ -22,7 +22,12 @@ def memory(a, focus, language: str) -> Section:
     most = max(focus["memory"], key=lambda i: i[2])
     means = w.word("memory_means", language, item=w.word(most[0], language), share=percent(most[2] / focus["total"][1]),
                    shrink=w.word(_shrinks(most[0], a["job"]["training"]), language))
-    return Section("memory", title, head, rows, notes=[means])
+    notes = [means]
+    if focus["devices"] == 1:
+        sure, tight = f"{focus['largest_micro_batch']:,.0f}", f"{focus['largest_tight']:,.0f}"
+        key = "largest_none" if tight == "0" else "largest_means" if sure != tight else "largest_same"
+        notes.append(w.word(key, language, sure=sure, tight=tight, device=w.short(focus["name"])))
+    return Section("memory", title, head, rows, notes=notes)
 
 
 def _shrinks(item: str, training: bool) -> str:
@@ -72,7 +77,7 @@ def devices(a, language: str) -> Section:
                 w.gib(r["memory_bytes"]),
                 w.gib(r["total"][1]),
                 w.word(r["verdict"], language),
-                f"{r['largest_micro_batch']:,.0f}",
+                _largest(r),
                 duration(r["seconds"][1]),
                 percent(r["share_of_peak"]),
             ]
@@ -80,6 +85,12 @@ def devices(a, language: str) -> Section:
     able = sum(r["verdict"] in ("yes", "tight") for r in a["devices"])
     return Section("devices", w.word("devices", language), head, rows,
                    notes=[w.word("devices_means", language, n=able, m=len(rows))])
+
+
+def _largest(row) -> str:
+    """The largest micro-batch that surely fits; in brackets where only the estimate does."""
+    sure, tight = row["largest_micro_batch"], row["largest_tight"]
+    return f"{sure:,.0f}" if sure == tight else f"{sure:,.0f} ({tight:,.0f})"
 
 
 def recommended(a, language: str) -> Section:
@@ -109,7 +120,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
             w.change(c, language),
             w.gib(c["saved"]),
             w.factor(c["time_factor"]),
-            w.word("yes" if c["fits"] else "no", language),
+            w.word(c["after"]["verdict"], language),
         ]
         for c in a["changes"][: 10 if everything else FEW]
     ]
@@ -127,7 +138,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
         if best:
             made.notes.append(w.word("changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
     else:
-        made.notes.append(w.word("changes_idle", language))
+        made.notes.append(w.word("changes_idle" if focus["verdict"] == "yes" else "changes_tight", language))
     return made
 
 
