@@ -118,7 +118,7 @@ def test_megatron_flops():
 @pytest.mark.parametrize(
     "preset,size_class,cards",
     [
-        ("resnet50", 0, {"t4", "rtx3060", "rtx3070", "jetson-orin-nano-8"}),
+        ("resnet50", 0, {"t4", "rtx3060", "rtx3070"}),
         ("bert-large", 1, {"a10", "a4000", "a5000", "v100"}),
         ("ernie-base", 1, {"a10", "a4000", "a5000", "v100"}),
         ("vit-l", 1, {"a10", "a4000", "a5000", "v100"}),
@@ -131,6 +131,8 @@ def test_article_rows(preset, size_class, cards):
     assert found["class"] == size_class
     ours = {r["id"]: r for r in found["recommended"]}
     assert cards <= set(ours), set(ours)
+    if size_class == 0:  # the article's board, which is for inference
+        assert "jetson-orin-nano-8" in {r["id"] for r in ask(preset, job={"training": False})["recommended"]}
     if size_class == 2:  # does not fit one card of 80 GB
         assert {r["id"]: r["verdict"] for r in found["devices"]}["a100-80"] == "no"
     if size_class == 3:  # the article's cluster: 16 servers of 8

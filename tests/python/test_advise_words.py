@@ -61,6 +61,16 @@ def test_recommendations_are_of_different_uses():
     assert {"a100-80", "h100"} <= set(large)
 
 
+def test_what_is_made_for_inference_is_not_recommended_for_training():
+    made_for_it = {d["id"] for d in catalogue.devices() if not d.get("training", True)}
+    assert {"ascend-310p", "jetson-orin-nano-4"} <= made_for_it and "t4" not in made_for_it
+    assert not made_for_it & {r["id"] for r in ask("resnet50")["devices"]}
+    assert made_for_it <= {r["id"] for r in ask("resnet50", job={"training": False})["devices"]}
+    asked = " ".join(run("resnet50", "--device", "310p").stdout.split())
+    assert "Made for inference, not recommended for training: Ascend 310P (Atlas 300I Pro)." in asked
+    assert "Made for inference" not in run("resnet50", "--device", "310p", "--inference").stdout
+
+
 def test_without_prices_a_false_economy_is_passed_over():
     """Hardly less power for far more time is not the sensible least."""
     found = ask("llama-7b")

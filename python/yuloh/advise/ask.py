@@ -137,7 +137,7 @@ def _job(args) -> dict:
 
 def _devices(args, entries):
     if not args.device:
-        return (entries + catalogue.reckoned() if entries else []), (
+        return (entries + catalogue.reckoned(not args.inference) if entries else []), (
             entries[0]["id"] if entries else None
         )
     own = {d["id"]: d for d in entries}

@@ -45,9 +45,9 @@ def devices() -> List[dict]:
     return _file("devices.json")["devices"]
 
 
-def reckoned() -> List[dict]:
-    """Those that are complete enough to reckon with."""
-    return [d for d in devices() if not d.get("incomplete")]
+def reckoned(training: bool = False) -> List[dict]:
+    """Those that are complete enough to reckon with; for `training`, without what is made for inference alone."""
+    return [d for d in devices() if not d.get("incomplete") and (d.get("training", True) or not training)]
 
 
 def fabrics() -> Dict[str, dict]:
@@ -284,6 +284,8 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             seen[name] = where
         if d.get("kind") not in ("gpu", "npu", "edge", "cpu"):
             found.append(f"{where}: kind {d.get('kind')!r}")
+        if not isinstance(d.get("training", True), bool):
+            found.append(f"{where}: training {d['training']!r}")
         for figure, values in d.get("figures", {}).items():
             if figure not in c["units"]:
                 found.append(f"{where}: {figure} has no unit")

@@ -58,7 +58,7 @@ class Question:
                 self.job["micro"] = 1
         self.job = floats(self.job)
         if not self.devices:
-            self.devices = catalogue.reckoned()
+            self.devices = catalogue.reckoned(bool(training))
         self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
         for name, value in self.goals.items():
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):

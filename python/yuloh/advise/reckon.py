@@ -99,6 +99,7 @@ def _row(q: Question, entry: dict) -> dict:
         "id": entry["id"],
         "name": entry["name"],
         "kind": entry["kind"],
+        "for_training": entry.get("training", True),
         "memory_bytes": figures["memory"][0]["value"] * catalogue.SCALE["memory"],
         "origins": {f: catalogue.origin(entry, f) for f in ("memory", "bandwidth", used) if f in figures},
         "differing": [f for f, _ in catalogue.differing(entry)],

@@ -19,6 +19,7 @@ def lines(a, language: str) -> List[str]:
         return made + _none(a, language)
     first = v["first"]
     return made + [s for s in (_take(a, first, language), _why(a, first, language), _sure(a, first, language), _half(a, language),
+                               _unfit(a, language),
                                _next(a, first, v["next"], language)) if s]
 
 
@@ -39,6 +40,12 @@ def _half(a, language: str) -> str:
     if a["job"]["precision"] != "bf16" or not names:
         return ""
     return w.word("ans_no_bf16" if a["job"]["training"] else "ans_no_bf16_serving", language, w.comma(language).join(names))
+
+
+def _unfit(a, language: str) -> str:
+    """Which of the devices asked about are made for inference, where training was asked."""
+    names = [w.short(r["name"]) for r in a["devices"] if not r["for_training"]]
+    return w.word("ans_not_for_training", language, w.comma(language).join(names)) if names and a["job"]["training"] else ""
 
 
 def _named(o) -> str:

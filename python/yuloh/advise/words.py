@@ -220,6 +220,7 @@ WORDS = {
     "ans_no_bf16": ("No bf16 on {0}: use fp16 with loss scaling there (paddle.amp.GradScaler), as reckoned.",
                     "{0} 没有 bf16：请用 fp16 并缩放损失（paddle.amp.GradScaler），已按此计算。"),
     "ans_no_bf16_serving": ("No bf16 on {0}: use fp16 there, as reckoned.", "{0} 没有 bf16：请用 fp16，已按此计算。"),
+    "ans_not_for_training": ("Made for inference, not recommended for training: {0}.", "为推理设计，不推荐用于训练：{0}。"),
     "ans_next": ("Next larger: {name}: {time}, {faster} as fast for {more} the {by}.", "更大一档：{name}：{time}，速度 {faster}，{by}为 {more}。"),
     "ans_no_next": ("Next larger: none of those asked about is 1.5 times as fast.", "更大一档：所询设备中没有快 1.5 倍以上的。"),
     "by_power": ("power", "功耗"),
