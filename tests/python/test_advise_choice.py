@@ -71,6 +71,17 @@ def test_rates_are_of_the_job():
     assert ask("llama-7b", job={"training": False}, devices=entries("t4"))["rates"][0]["fp32"] is None  # does not fit
 
 
+def test_what_the_host_takes_of_a_served_model():
+    from yuloh.advise import words
+
+    def offered(**job):
+        found = ask("llama2-70b", job=job, devices=entries("t4"))
+        return {words.change(c, "en") for c in (*found["together"], *found["changes"]) if c["what"] == "offload"}
+
+    assert offered(training=False) == {"weights on the host"}
+    assert "weights, gradients and states on the host" in offered(batch=8, micro=1)
+
+
 # -- a price of 0 --------------------------------------------------------------------------------------
 FREE = {"t4": 0.0, "a10": 5.0}
 
@@ -208,3 +219,16 @@ def test_a_group_has_as_many_devices_as_were_said():
         assert _core.advise_group(net, job, on, fabric, count, free) is None
     small = {**on, "memory": 1e9}
     assert _core.advise_group(net, floats(job), small, fabric, 1.0, {}) is None
+
+
+def test_a_plan_of_another_optimizer_or_precision_says_so():
+    from yuloh import nn
+    from yuloh.advise import from_plan
+
+    def notes(**job):
+        return " ".join(from_plan.network_of_model(nn.Linear(8, 8), [([4, 8], "float32")], job)[4]["notes"])
+
+    assert "the plan is of Adam: adafactor" in notes(optimizer="adafactor")
+    assert "the plan is of bfloat16: fp8" in notes(precision="fp8")
+    assert "the plan is of float32: int8" in notes(training=False, precision="int8")
+    assert "the plan is of" not in notes(optimizer="adamw", precision="bf16")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -151,6 +152,16 @@ def test_scenarios_ask_what_their_words_say():
         named = {i for i, _ in s["candidates"]}
         assert set(s["article"]) <= named <= set(DEVICES)
         assert s["network"] in catalogue.fabrics()
+
+
+def test_the_guide_counts_the_published_runs():
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "advise.md").read_text(encoding="utf-8")
+    published = json.loads((root / "tests" / "data" / "published_layouts.json").read_text())
+    rows = published["layouts"]
+    assert f"holds {len(rows)} published configurations with {len(published['sources'])} sources" in text
+    assert f"{sum('explained' not in r for r in rows)} are reproduced" in text
+    assert f"stacks held, {sum('measured_gb' in r for r in rows)} runs" in text
 
 
 def test_the_guide_counts_the_catalogue():

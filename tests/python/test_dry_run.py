@@ -242,14 +242,13 @@ def test_what_comes_from_beyond_the_caches(tmp_path):
     assert shares(1)[0] > shares(2e6)[0] - 1e-9
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2}',
+@pytest.mark.parametrize("text", ["", " \n", "{", "[]", '{"version": 1}', '{"version": 2}',
                                   json.dumps(device_file(peaks={"fp32": -1, "copy": 1}))])
 def test_device_files_that_are_none(tmp_path, text):
     path = tmp_path / "device.json"
     path.write_text(text)
-    if text:
-        with pytest.raises(ValueError, match="device file.*yuloh calibrate" if '"version": 1' in text else "device file|facts"):
-            facts(Net, [([None, 3, 16, 16], "float32")], device=path)
+    with pytest.raises(ValueError, match="device file.*yuloh calibrate" if '"version": 1' in text or not text.strip() else "device file|facts"):
+        facts(Net, [([None, 3, 16, 16], "float32")], device=path)
 
 
 def test_ctrl_c_while_a_dry_run_ends():

@@ -26,6 +26,7 @@ def question_from(args):
     file = args.model is not None and not args.model.startswith("-") and ".py" not in args.model and catalogue.is_model_file(args.model)
     if file and not any(getattr(args, k) is not None for k in ("optimizer", "samples", "tokens", "hours", "lora", "recompute")):
         args.inference = True  # what such a file is for
+    _idle(args)
     job = _job(args)
     source, planned = "user", None
     if args.model is None:
@@ -39,7 +40,7 @@ def question_from(args):
         title = f"{given['params']:.3g} parameters" if "params" in given else "the model in numbers"
     elif catalogue.is_model_file(args.model) or Path(args.model).exists():
         network, title, unit, said, planned = from_plan.network_of(
-            args.model, args.input, job, args.after_dashes, _between("time-limit", args.time_limit, 1, 86400)
+            args.model, args.input, job, args.after_dashes, _between("time-limit", 120.0 if args.time_limit is None else args.time_limit, 1, 86400)
         )
         source = "plan"
     else:
@@ -83,6 +84,18 @@ def question_from(args):
         own_micro=own_micro,
         remarks=remarks,
     )
+
+
+def _idle(args) -> None:
+    """Raises ValueError for options that could do nothing, with what they are for."""
+    planned = args.model is not None and (catalogue.is_model_file(args.model) or Path(args.model).exists())
+    for option, idle, what in (
+        *((o, args.inference, "is for training. Hint: --rate R, or leave --inference away") for o in ("samples", "tokens", "hours", "runs_per_day", "fleet")),
+        ("input", not planned, "is for a script, a Layer or a model file. Hint: FILE.py:NAME; --batch and --seq shape what has a name"),
+        ("time_limit", not planned or ".py" not in args.model, "is for a script. Hint: leave it away"),
+    ):
+        if idle and getattr(args, option) is not None:
+            raise ValueError(f"advise: --{option.replace('_', '-')} {what}.")
 
 
 def _between(name: str, v: float, low: float, high: float) -> float:

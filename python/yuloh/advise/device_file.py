@@ -33,11 +33,14 @@ def text(device: Any = None) -> str:
     """
     path = default_path() if device is None else Path(device)
     try:
-        return path.read_text(encoding="utf-8")
+        written = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if device is None and isinstance(error, FileNotFoundError):
             return ""
         raise ValueError(f"device file: cannot read {path} ({getattr(error, 'strerror', error)}). Hint: yuloh calibrate writes one.") from None
+    if not written.strip():
+        raise ValueError(f"device file: {path} is empty. Hint: yuloh calibrate writes one.")
+    return written
 
 
 def record(written: str, path: Any = "") -> Dict[str, Any]:

@@ -156,6 +156,7 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
         fields, said = tensor_split(made[0], first, batch, element)
         network.update(fields)
         first["notes"] = [*first["notes"], said]
+    first["notes"] = [*first["notes"], *planned_as(job)]
     here = _facts(model, open_specs, job, batch, None)
     first.update({k: here[k] for k in ("memory", "seconds")})
     return (
@@ -165,6 +166,17 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
         "planned without being run: the Plans of this model at two batches",
         first,
     )
+
+
+def planned_as(job: Dict[str, object]) -> List[str]:
+    """Sentences where the plan is of another optimizer or precision than the job, which has none of its own here."""
+    said = []
+    optimizer, precision = str(job.get("optimizer", "adamw")), str(job.get("precision", "bf16"))
+    if job.get("training", True) and OPTIMIZER[optimizer].lower() != optimizer:
+        said.append(f"the plan is of {OPTIMIZER[optimizer]}: {optimizer} has none here; the table of memory counts {optimizer}")
+    if precision in ("fp8", "int8"):
+        said.append(f"the plan is of {PRECISION[precision]}: {precision} has none here; the table of memory counts {precision}")
+    return said
 
 
 def _kept_whole(flops: float, model, specs, job, batch: int) -> Dict[str, float]:

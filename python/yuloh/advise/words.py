@@ -167,6 +167,7 @@ WORDS = {
     "recompute_full": ("recompute every layer", "重算全部层"),
     "recompute_some": ("recompute {0} of {1} layers", "重算 {1} 层中的 {0} 层"),
     "offload_optimizer": ("optimizer states on the host", "优化器状态放到主机"),
+    "offload_weights": ("weights on the host", "权重放到主机"),
     "offload_all": ("weights, gradients and states on the host", "权重、梯度与状态放到主机"),
     "optimizer_to": ("optimizer {0} (another training)", "改用优化器 {0}（训练会不同）"),
     "lora": ("LoRA rank {0} (another training)", "LoRA 秩 {0}（训练会不同）"),
@@ -392,6 +393,8 @@ def change(c: Dict[str, object], language: str = "en") -> str:
         if "/" in detail:
             return word("recompute_some", language, *detail.split("/"))
         return word(f"recompute_{detail}", language)
+    if what == "offload" and not c["after"]["job"]["training"]:
+        return word("offload_weights", language)
     if what == "offload":
         return word(f"offload_{detail}", language)
     if what == "optimizer":

@@ -79,7 +79,7 @@ def add(commands) -> None:
         help="preset, model file, script, or FILE.py:NAME; none: --params and the like",
     )
     p.add_argument(
-        "--time-limit", type=_number, default=120.0, metavar="S", help="of a script until its first step (default: 120)"
+        "--time-limit", type=_number, metavar="S", help="of a script until its first step (default: 120)"
     )
     p.add_argument("--list", **_one_of(*LISTS), dest="what", help="print what the catalogue knows")
     p.add_argument("--scenario", metavar="NAME", help="one of the article's scenarios: candidates, and why which")
