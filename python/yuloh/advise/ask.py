@@ -91,7 +91,6 @@ def _idle(args) -> None:
     planned = args.model is not None and (catalogue.is_model_file(args.model) or Path(args.model).exists())
     for option, idle, what in (
         *((o, args.inference, "is for training. Hint: --rate R, or leave --inference away") for o in ("samples", "tokens", "hours", "runs_per_day", "fleet")),
-        ("input", not planned, "is for a script, a Layer or a model file. Hint: FILE.py:NAME; --batch and --seq shape what has a name"),
         ("time_limit", not planned or ".py" not in args.model, "is for a script. Hint: leave it away"),
     ):
         if idle and getattr(args, option) is not None:
