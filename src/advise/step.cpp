@@ -43,9 +43,10 @@ struct Group {
 };
 // Link of a group of `size` neighbours, `span` devices apart at most.
 Group link_of(const Device& d, const Fabric& f, double span) {
-  if (span > d.per_node) return {f.rate_of(d) * kLinkShare, f.latency};
-  const double rate = d.link > 0 ? d.link : d.host_link / 2;  // through the host: down and up again
-  return {std::max(rate, 1e9) * kLinkShare, 3e-6};
+  // Through the host, down and up again; a group over servers goes round inside each of them too.
+  const double inside = std::max(d.link > 0 ? d.link : d.host_link / 2, 1e9);
+  if (span > d.per_node) return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * kLinkShare, f.latency};
+  return {inside * kLinkShare, 3e-6};
 }
 double all_reduce(double bytes, double size, const Group& g) {
   if (size <= 1) return 0;

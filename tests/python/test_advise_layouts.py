@@ -295,3 +295,20 @@ def test_fleet_file_of_the_command(tmp_path):
     assert "--nnodes 2 --devices 0,1,2,3,4,5,6,7 train.py" in text and "class Adapted" in text
     run("resnet50", "--device", "v100", "--count", "4", "--fleet", str(file))
     assert "paddle.vision.models.resnet50()" in file.read_text()
+
+
+@pytest.mark.parametrize("ident", ["t4", "rtx4090", "a100-80"])
+def test_a_group_over_servers_is_no_quicker_than_one_within(ident):
+    """A ring over servers goes round inside each of them too, through the host where there is no link."""
+    from yuloh.advise.question import floats
+
+    entry = catalogue.find_device(ident)
+    device, network = catalogue.core_device(entry), floats(catalogue.presets()["bert-large"])
+    network = _core.advise_network({k: v for k, v in network.items() if k not in ("title", "unit", "source")})["network"]
+    per = float(entry["per_node"])
+
+    def talk(dp):
+        made = _core.advise_layout(network, {"batch": 4 * dp, "micro": 4.0, "dp": dp}, device, {"rate": 25e9, "latency": 8e-6})
+        return dict(made["time"])["data"]
+
+    assert talk(2 * per) > talk(per)
