@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "advise/account.h"
 #include "advise/eager.h"
+#include "advise/split.h"
 #include "plan/traffic.h"
 
 #include <algorithm>
@@ -132,6 +133,7 @@ Facts account(const DryRun& run, const MemoryStats& end, const Rates& rates, Sub
   add_memory(run, end, rates, &f);
   add_eager(run, std::min(subject.steady_from, run.flushes.size()), &f);
   add_work(run, std::min(subject.steady_from, run.flushes.size()), read, rates, &f);
+  f.split = split_of(run, std::min(subject.steady_from, run.flushes.size()), f);
   return f;
 }
 

@@ -35,16 +35,21 @@ void fields(Io& io, MemoryFacts& m) {
   io("code", m.code), io("scratch", m.scratch), io("process", m.process), io("gradients_all", m.gradients_all), io("eager", m.eager);
 }
 template <class Io>
+void fields(Io& io, SplitFacts& s) {
+  io("products", s.products), io("by", s.by), io("parameters", s.parameters), io("flops", s.flops);
+  io("kept_share", s.kept_share), io("sent", s.sent), io("layers", s.layers);
+}
+template <class Io>
 void fields(Io& io, Facts& f) {
   io("subject", f.subject), io("training", f.training), io("precision", f.precision), io("optimizer", f.optimizer);
   io("batch", f.batch), io("accumulate", f.accumulate), io("recompute", f.recompute), io("parameters", f.parameters);
   io("trainable", f.trainable), io("memory", f.memory), io("flops", f.flops), io("moved", f.moved), io("kernels", f.kernels);
-  io("seconds", f.seconds), io("device", f.device), io("layers", f.layers), io("kinds", f.kinds), io("notes", f.notes);
+  io("seconds", f.seconds), io("device", f.device), io("layers", f.layers), io("kinds", f.kinds), io("split", f.split), io("notes", f.notes);
 }
 
 template <class T>
 concept Record = std::is_same_v<T, Figure> || std::is_same_v<T, LayerFacts> || std::is_same_v<T, KindFacts> ||
-                 std::is_same_v<T, MemoryFacts> || std::is_same_v<T, Facts>;
+                 std::is_same_v<T, MemoryFacts> || std::is_same_v<T, SplitFacts> || std::is_same_v<T, Facts>;
 
 struct Writer {
   Json j = Json::object();

@@ -68,6 +68,15 @@ struct MemoryFacts {
   double gradients_all = 0;         // if every parameter's gradient were held at once (sharding, accumulation)
 };
 
+// What tensor parallel can share among devices (split.h); of the recorded batch.
+struct SplitFacts {
+  int64_t products = 0, by = 0;      // products with a matrix; the devices have to divide `by`
+  double parameters = 0, flops = 0;  // of these products and what lies between them; FLOPs forward
+  double kept_share = 0;             // of the bytes that the backward pass keeps
+  double sent = 0;                   // elements that are summed over the devices, forward
+  std::vector<int32_t> layers;       // where the products stand
+};
+
 struct Facts {
   static constexpr int kVersion = 1;
   std::string subject;              // "ResNet", a path, ...
@@ -84,6 +93,7 @@ struct Facts {
   std::string device;               // which device file or catalogue row the seconds are of
   std::vector<LayerFacts> layers;   // parents before children
   std::vector<KindFacts> kinds;
+  SplitFacts split;
   std::vector<std::string> notes;   // what was left out or assumed, in sentences
 };
 

@@ -83,10 +83,12 @@ void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<No
   for (const Node* n : order) {
     f.scopes.push_back(n->pos.scope);
     f.nodes.push_back(described(*n, number));
+    parts.add(*n, static_cast<int32_t>(flushes.size()), static_cast<int32_t>(number.size()));
     number.emplace(n, static_cast<int32_t>(number.size()));
   }
   for (const Value& v : outputs)
     if (const auto it = number.find(v.node.get()); it != number.end()) f.nodes[static_cast<size_t>(it->second)].leaves = true;
+  for (const Value& v : outputs) parts.leaves(v);
   most_ = memory_stats().max_allocated;
   flushes.push_back(std::move(f));
 }

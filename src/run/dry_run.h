@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "run/dry_parts.h"
 #include "run/plan_cache.h"
 #include "run/tensor.h"
 
@@ -51,6 +52,7 @@ class DryRun {
 
   PlanCache cache;
   std::vector<DryFlush> flushes;
+  DryParts parts;
   MemoryStats at_peak{};  // read in the flush that made the peak
 
  private:

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from . import contained
 
-from .split import kept_layer, tensor_split
+from .split import split_fields, split_sentence
 
 PRECISION = {
     "fp32": "float32",
@@ -144,19 +144,14 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
     batch = int(
         job.get("own_micro") or job.get("micro") or job.get("batch") or (specs and specs[0][0][0] > 0 and specs[0][0][0]) or 8
     )
-    made, model = kept_layer(model)
     open_specs = None if specs is None else [([-1, *shape[1:]], dtype) for shape, dtype in specs]
     # Another device's memory cuts no plan of this one: the network's figures are without a limit, the machine's with its own.
     first, second = (_facts(model, open_specs, job, b, 0) for b in (batch, 2 * batch))
     network, name, unit = _network(first, second, batch, job, title)
     if job.get("script", {}).get("recomputed"):
         network.update(_kept_whole(first["flops"], model, open_specs, job, batch))
-    if made:
-        element = 2 if PRECISION[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
-        fields, said = tensor_split(made[0], first, batch, element)
-        network.update(fields)
-        first["notes"] = [*first["notes"], said]
-    first["notes"] = [*first["notes"], *planned_as(job)]
+    network.update(split_fields(first, batch))
+    first["notes"] = [*first["notes"], *planned_as(job), split_sentence(first)]
     here = _facts(model, open_specs, job, batch, None)
     first.update({k: here[k] for k in ("memory", "seconds")})
     return (
