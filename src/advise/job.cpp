@@ -202,7 +202,7 @@ double peak_for(const Device& d, const std::string& precision, std::string* used
   else if (p == "fp16" && d.fp16 <= 0)
     p = "bf16";
   if ((p == "tf32" || p == "bf16" || p == "fp16") && rate_of(p) <= 0) p = "fp32";
-  if (p == "fp32" && d.fp32 <= 0) p = "fp16";  // some accelerators state no fp32 rate
+  if (p == "fp32" && d.fp32 <= 0) p = d.fp16 > 0 ? "fp16" : "bf16";  // some accelerators state no fp32 rate
   if (used) *used = p;
   return rate_of(p);
 }

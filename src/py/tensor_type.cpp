@@ -5,6 +5,8 @@
 
 #include <structmember.h>
 
+#include "run/dry_run.h"
+
 namespace yuloh::py {
 PyTypeObject* g_tensor_type = nullptr;
 
@@ -102,6 +104,7 @@ PyObject* get_grad(PyObject* self, void*) {
 int set_grad(PyObject* self, PyObject* v, void*) {
   return guarded([&]() -> PyObject* {
            Tensor& t = SELF;
+           if (DryRun* dry = DryRun::current()) dry->note_gradient(&t);
            t.grad_is_zero = false;
            if (!v || v == Py_None) {
              t.grad = nullptr;

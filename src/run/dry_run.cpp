@@ -33,26 +33,39 @@ DryRun::~DryRun() {
     if (!finished_) finish();
   } catch (...) {
   }
-  for (Borrowed& b : borrowed_) {
-    b.tensor->cell()->set(b.value);
-    b.tensor->grad = b.grad, b.tensor->grad_is_zero = b.grad_is_zero;
-  }
+  restoring_ = true;
+  for (size_t i = written_.size(); i-- > 0;) try {
+      written_[i].first->set(written_[i].second);
+    } catch (const Error&) {  // another thread's step failed: its error stays with what it made
+    }
+  for (Graded& g : graded_) g.tensor->grad = g.grad, g.tensor->grad_is_zero = g.grad_is_zero;
   set_rng_state(rng_);
   t_current = nullptr;
   memory_.reset();
 }
 
+void DryRun::note_write(Cell* cell) {
+  if (restoring_ || cell->value().node->id >= first_) return;
+  written_.emplace_back(Ref<Cell>(cell), cell->value());
+  noted_.insert(cell);
+}
+
+void DryRun::note_gradient(Tensor* t) {
+  const Cell* cell = t->cell().get();
+  if (restoring_ || (cell->value().node->id >= first_ && !noted_.contains(cell)) || !noted_.insert(t).second) return;
+  graded_.push_back({Ref<Tensor>(t), t->grad, t->grad_is_zero});
+}
+
 void DryRun::borrow(const Ref<Tensor>& t) {
+  note_gradient(t.get());
   const Value v = t->cell()->value();
-  for (const Borrowed& b : borrowed_)
-    if (b.tensor->cell() == t->cell()) return;
+  if (noted_.contains(t->cell().get())) return;
   const TensorType type = v.type();
   Ints strides = row_major_strides(type.shape);
   if (v.node->materialised(v.index)) {
     const Ints& now = v.node->outputs[v.index].buffer->strides;
     if (is_dense_in_order(type.shape, now)) strides = now;
   }
-  borrowed_.push_back({t, t->grad, t->grad_is_zero, v});
   t->cell()->set(make_data(type, allocate_buffer(type, strides)));
   t->grad = nullptr, t->grad_is_zero = false;
 }
@@ -74,6 +87,11 @@ DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>&
   return d;
 }
 }  // namespace
+
+void refuse_dry(const Buffer& b) {
+  if (b.storage->dry && !in_dry_memory())
+    fail(ErrorKind::kRuntime, "dry run: a tensor of a dry run is read outside of it; its value was never computed.");
+}
 
 void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs) {
   const uint64_t calls = Context::current().calls;

@@ -5,6 +5,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "run/dry_parts.h"
@@ -37,7 +38,7 @@ class DryRun {
  public:
   // Runs what is pending first. `pending_limit`: bytes pending before a plan is cut (Context::over_limit), 0: none.
   explicit DryRun(int64_t pending_limit);
-  ~DryRun();  // gives borrowed tensors their values back
+  ~DryRun();  // gives tensors from outside their values and gradients back
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
   static DryRun* current();
@@ -46,6 +47,9 @@ class DryRun {
   void finish();
   // A tensor from outside takes part: it gets dry storage for its value and no gradient, both until the end.
   void borrow(const Ref<Tensor>& t);
+  // Called before a cell takes a new value, a tensor a new gradient: those from outside get the old one back at the end.
+  void note_write(Cell* cell);
+  void note_gradient(Tensor* t);
   int64_t pending_limit() const { return limit_; }
   void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs);
   void end();
@@ -56,18 +60,23 @@ class DryRun {
   MemoryStats at_peak{};  // read in the flush that made the peak
 
  private:
-  struct Borrowed {
+  struct Graded {
     Ref<Tensor> tensor, grad;
     bool grad_is_zero;
-    Value value;
   };
   int64_t limit_;
-  bool finished_ = false;
+  uint64_t first_ = next_node_id();  // nodes with smaller ids were there before
+  bool finished_ = false, restoring_ = false;
   size_t most_ = 0;
   uint64_t calls_ = 0;
   RngState rng_;
   std::optional<DryMemory> memory_;
-  std::vector<Borrowed> borrowed_;
+  std::vector<std::pair<Ref<Cell>, Value>> written_;
+  std::vector<Graded> graded_;
+  std::unordered_set<const void*> noted_;  // the cells and tensors of both
 };
+
+// What was made in a dry run and is read outside of it (plan/run.cpp refuses it as an operand).
+void refuse_dry(const Buffer& b);
 
 }  // namespace yuloh

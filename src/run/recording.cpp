@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/recording.h"
 
+#include "run/dry_run.h"
 #include "run/program.h"
 
 namespace yuloh {
@@ -41,7 +42,9 @@ Ref<Buffer> read_value(const Value& v) {
     return b;
   }
   if (pending(v)) Context::current().compute(v);
-  return v.node->outputs[v.index].buffer;
+  const Ref<Buffer>& b = v.node->outputs[v.index].buffer;
+  refuse_dry(*b);
+  return b;
 }
 
 size_t bytes_of(const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); }

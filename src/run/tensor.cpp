@@ -32,6 +32,7 @@ void Cell::settle() const {
 void Cell::set(Value v) {
   settle();
   if (modes().recording) modes().recording->note_write(this);
+  if (DryRun* dry = DryRun::current()) dry->note_write(this);
   // Of a value that was written in place before it ever ran, the first version: what a failing step goes back to.
   if (!is_pending(value_) || !committed_) committed_ = value_;
   value_ = std::move(v);
@@ -223,6 +224,7 @@ void Tensor::retain_grads() {
 
 // Zeros are made only if somebody reads them (gradient()): a step that clears and refills stores none.
 void Tensor::clear_grad(bool set_to_zero) {
+  if (DryRun* dry = DryRun::current()) dry->note_gradient(this);
   grad_is_zero = set_to_zero && (grad || grad_is_zero);
   grad = nullptr;
 }
@@ -250,6 +252,7 @@ void accumulate_backward(const BackwardRequest& r) {
   for (auto& [info, g] : res.leaves) {
     auto* t = static_cast<Tensor*>(info->owner);
     if (!t) continue;
+    if (DryRun* dry = DryRun::current()) dry->note_gradient(t);
     if (t->grad && !t->grad_is_zero) t->grad->assign(call("add", {t->grad->value(), g}));
     else t->grad = make_ref<Tensor>(g), t->grad_is_zero = false;
   }

@@ -105,6 +105,27 @@ def test_nothing_is_left_running_after_an_interrupt(tmp_path):
         os.kill(int(mark.read_text()), 0)
 
 
+def runs(number):
+    try:
+        with open(f"/proc/{number}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(") ", 1)[1][0] not in "ZX"  # a zombie waits for its parent only
+    except OSError:
+        return False
+
+
+def test_daemons_of_a_script_end_with_it(tmp_path):
+    text = "for _ in range(3):\n    if os.fork() == 0:\n        os.setsid(); open(sys.argv[1], 'a').write(f'{os.getpid()} ')\n        time.sleep(1000)\n"
+    mark = tmp_path / "pids"
+    run(script(tmp_path, text + "time.sleep(0.5); step()"), "--device", "t4", "--", str(mark))
+    numbers = mark.read_text().split()
+    assert numbers and not any(runs(number) for number in numbers)
+
+
+def test_a_step_in_a_thread_stops_there_without_a_traceback(tmp_path):
+    done = run(script(tmp_path, "import threading; t = threading.Thread(target=step); t.start(); t.join()"), "--device", "t4")
+    assert "Traceback" not in done.stderr
+
+
 LAYERS = """import paddle
 class Of(paddle.nn.Layer):
     def __init__(self):

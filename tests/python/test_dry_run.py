@@ -147,6 +147,51 @@ def test_reads_give_zeros_and_nothing_escapes():
         assert paddle.device.max_memory_allocated() >= before + (4 << 20)
     with pytest.raises(RuntimeError, match="dry run"):
         (a + 1).numpy()
+    with pytest.raises(RuntimeError, match="dry run"):  # read inside as well: no zeros afterwards
+        a.numpy()
+    with pytest.raises(RuntimeError, match="dry run"):
+        np.asarray(a)
+
+
+def test_tensors_from_outside_have_their_values_and_gradients_back(tmp_path):
+    net, x = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1D(4)), paddle.to_tensor([1.0, 2.0, 3.0])
+    other = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1D(4))
+    paddle.save(other.state_dict(), str(tmp_path / "w"))
+    net(paddle.rand([8, 4])).mean().backward()
+    before = [t.numpy() for t in [*net.parameters(), *net.buffers()]]
+    gradient = net[0].weight.grad.numpy()
+    opt = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    with dry_run():
+        x.add_(paddle.ones([3]))
+        x[0] = 7
+        for _ in range(2):
+            net(paddle.rand([8, 4])).mean().backward()
+            opt.step()
+            opt.clear_grad()
+        net.set_state_dict(paddle.load(str(tmp_path / "w")))
+        other(paddle.rand([8, 4])).mean().backward()
+    assert x.numpy().tolist() == [1, 2, 3]
+    for old, now in zip(before, [*net.parameters(), *net.buffers()]):
+        np.testing.assert_array_equal(old, now.numpy())
+    np.testing.assert_array_equal(gradient, net[0].weight.grad.numpy())
+    assert other[0].weight.grad is None
+    net(paddle.rand([8, 4])).mean().backward()
+    opt.step()
+    assert np.any(net[0].weight.numpy() != before[0])
+
+
+@pytest.mark.parametrize("name", ["a.pdparams", "a.safetensors"])
+def test_no_zeros_are_written_as_weights(tmp_path, name):
+    with dry_run():
+        net = nn.Linear(4, 4)
+        with pytest.raises(RuntimeError, match="save: within a dry run"):
+            paddle.save(net.state_dict(), str(tmp_path / name))
+        with pytest.raises(RuntimeError, match="jit.save: within a dry run"):
+            paddle.jit.save(net, str(tmp_path / "net"), input_spec=[paddle.static.InputSpec([None, 4], "float32")])
+        with pytest.raises(RuntimeError, match="onnx.export: within a dry run"):
+            paddle.onnx.export(net, str(tmp_path / "net"), input_spec=[paddle.static.InputSpec([None, 4], "float32")])
+        paddle.save({"step": 3}, str(tmp_path / "numbers"))
+    assert [p.name for p in tmp_path.iterdir()] == ["numbers"]
 
 
 def test_what_was_pending_before_is_computed_before():

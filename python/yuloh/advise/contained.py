@@ -17,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from typing import Dict, List, Optional, Sequence
 
 SECONDS = 120.0  # of the script, until its first optimizer step
 START = "import sys; from yuloh.advise.contained import main; main(sys.argv[1])"
 GRACE = 5.0  # more, for what holds the interpreter
+MARK = "YULOH_ADVISE_SCRIPT"  # in the environment of all that a script starts
 
 
 def network_of(file: str, name: Optional[str], specs, job: Dict[str, object], title: str, args: Sequence[str] = (),
@@ -44,9 +46,10 @@ def _ask(question: dict, seconds: float) -> dict:
             {**question, "result": result.fileno(), "crash": crash.fileno(), "seconds": seconds})]
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+        mark = uuid.uuid4().hex
         child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=_error_stream(), pass_fds=(result.fileno(), crash.fileno()),
-            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), MARK: mark})
         try:
             end = _watch(child, seconds)
         finally:  # whatever it left running, too; the leader is not reaped before, so the number is still its own
@@ -55,7 +58,32 @@ def _ask(question: dict, seconds: float) -> dict:
             except ProcessLookupError:
                 pass
             child.wait()
+            _end_marked(mark)
         return _outcome(question["file"], "it was planned" if question["name"] else "its first optimizer step", seconds, child.returncode, end, _text(result), _text(crash))
+
+
+def _end_marked(mark: str) -> None:
+    """Ends what left the group: daemons in sessions of their own, and what those start meanwhile."""
+    wanted = f"{MARK}={mark}".encode()
+    for _ in range(20):
+        found = False
+        for number in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+            try:
+                process = os.pidfd_open(int(number))  # holds the number for as long as it is looked at
+            except (OSError, AttributeError):
+                continue
+            try:
+                with open(f"/proc/{number}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        signal.pidfd_send_signal(process, signal.SIGKILL)
+                        found = True
+            except OSError:
+                pass
+            finally:
+                os.close(process)
+        if not found:
+            return
+        time.sleep(0.01)
 
 
 def _watch(child: subprocess.Popen, seconds: float) -> str:

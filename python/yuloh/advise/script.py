@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import types
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -133,6 +134,8 @@ def _watched(seen: Seen):
     before = [(k, n, vars(k)[n]) for k, n, _ in places]
     yuloh.nn.Layer.__call__, yuloh.amp.auto_cast.__enter__ = called, entered
     yuloh.Tensor.backward, utils._core.recompute_begin = differentiated, recomputes
+    said = threading.excepthook
+    threading.excepthook = lambda what: None if what.exc_type is _Stop else said(what)
     for kind, name, function in places:
         setattr(kind, name, function)
     try:
@@ -140,5 +143,6 @@ def _watched(seen: Seen):
     finally:
         yuloh.nn.Layer.__call__, yuloh.amp.auto_cast.__enter__ = call, enter
         yuloh.Tensor.backward, utils._core.recompute_begin = backward, begin
+        threading.excepthook = said
         for kind, name, function in before:
             setattr(kind, name, function)

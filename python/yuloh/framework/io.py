@@ -62,6 +62,7 @@ def _arrays(state):
     result, names = {}, {}
     for key, value in state.items():
         if isinstance(value, _core.Tensor):
+            refuse_dry("save")
             result[key] = value.numpy()
             names[key] = value.name
         elif isinstance(value, dict):
@@ -73,6 +74,13 @@ def _arrays(state):
     return result, names
 
 
+def refuse_dry(what):
+    """Raises RuntimeError within a dry run, whose zeros must not be written as if they were weights."""
+    if _core.in_dry_run():
+        raise RuntimeError(f"{what}: within a dry run nothing was computed, so no weights are written. "
+                           "Hint: save outside of dry_run().")
+
+
 class _Pickler(pickle.Pickler):
     """Writes a tensor as the call ``tuple((name, array))``, as Paddle does for objects other than state
     dicts.
@@ -80,6 +88,7 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, _core.Tensor):
+            refuse_dry("save")
             return tuple, ((obj.name, obj.numpy()),)
         return NotImplemented
 
@@ -141,6 +150,7 @@ def save(obj, path, protocol=4, **configs):
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     if path.endswith(foreign_files.SAFETENSORS):
+        refuse_dry("save")
         foreign_files.save_safetensors(obj, path)
         return
     try:

@@ -4,6 +4,7 @@ import os
 import warnings
 
 from .. import _core
+from ..framework.io import refuse_dry
 from ..framework.parameter import Parameter
 from ..nn import Layer
 from .export import export
@@ -123,6 +124,7 @@ def save(layer, path, input_spec=None, **configs):
     if not os.path.basename(path):
         raise ValueError("jit.save: path must be a directory and a file name prefix, got "
                          f"{path!r}.")
+    refuse_dry("jit.save")
     methods = {}
     if isinstance(layer, Layer):
         if not configs.get("skip_forward"):

@@ -3,6 +3,7 @@
 import os
 
 from .. import _core
+from ..framework.io import refuse_dry
 
 __all__ = ["export"]
 _CONFIGS = ("output_spec", "output_names", "enable_onnx_checker", "external_data", "verbose")
@@ -32,6 +33,7 @@ def export(layer, path, input_spec=None, opset_version=18, **configs):
     path = path[: -len(".onnx")] if path.endswith(".onnx") else path
     if not os.path.basename(path):
         raise ValueError(f"onnx.export: path must be a directory and a file name without a suffix, got {path!r}.")
+    refuse_dry("onnx.export")
     program = program_of(function_of(layer, "onnx.export"), input_spec)
     options = {"opset": int(opset_version)}
     if configs.get("external_data") is not None:
