@@ -185,19 +185,33 @@ def test_context_parallel():
     assert 0.9 * ring(8192, 2e9) < dict(short["time"])["context"] < ring(8192, 2e9)
 
 
+# Took / ours - 1 of Megatron Bridge's table. With small experts the software decides: 2.0 and 2.4 times ours.
+SPEEDS = {
+    "llama3-8B-bridge-8": 0.25,
+    "llama3-70B-bridge-64": 0.05,
+    "llama3-405B-bridge-1024": 0.05,
+    "llama3-405B-bridge-128xB200": 0.05,
+    "qwen3-235B-bridge-64xB200": 0.25,
+    "deepseek-v3-bridge-256xB200": 0.15,
+    "qwen3-30B-bridge-16": None,
+    "qwen3-30B-bridge-8xB200": None,
+}
+
+
 def test_speeds_of_published_runs():
-    """Megatron Bridge's table: dense models within 25 %; with experts inside the (wider) interval."""
-    seen = 0
-    for row in PUBLISHED["layouts"]:
-        if "tokens_per_gpu" not in row:
-            continue
+    """Each near what docs/advise.md says of it; the two runs with experts of 768 stay far off, inside a wider interval."""
+    rows = {row["id"]: row for row in PUBLISHED["layouts"] if "tokens_per_gpu" in row}
+    assert set(rows) == set(SPEEDS)
+    for name, row in rows.items():
         net, made, _ = published(row)
         took = row["job"]["batch"] * net["seq"] / made["devices"] / row["tokens_per_gpu"]
-        assert made["seconds"][0] <= took <= made["seconds"][2], row["id"]
-        if not net["experts"]:
-            assert made["seconds"][1] == pytest.approx(took, rel=0.25), row["id"]
-        seen += 1
-    assert seen >= 8
+        low, point, high = (x / took for x in made["seconds"])
+        assert low <= 1 <= high, name
+        if SPEEDS[name] is None:
+            assert 0.38 <= point <= 0.52, (name, point)
+        else:
+            assert abs(1 / point - 1) <= SPEEDS[name], (name, point)
+            assert high < (2.4 if net["experts"] else 1.65), name
 
 
 def test_degrees_that_are_given_are_kept():

@@ -15,7 +15,8 @@ from yuloh.advise import catalogue
 from yuloh.advise.question import from_preset
 
 PUBLISHED = json.loads((Path(__file__).parent.parent / "data" / "published_serving.json").read_text())
-TOLERANCE = {"throughput": 0.40, "first": 0.30, "decode": 0.20, "room": 0.26}  # ours / published - 1
+# ours / published - 1 at most, from the rows that set no share
+TOLERANCE = {"short": 0.40, "throughput": 0.20, "first": 0.25, "decode": 0.18, "room": 0.18}
 
 
 def device(name, **over):
@@ -46,20 +47,37 @@ def ours(row):
     return job["batch"] * job["new_tokens"] / made["seconds"][1] / job["mp"]
 
 
+def group(row):
+    """"short": 128 positions in, 128 out, where batches of hundreds come and go faster than that software served them."""
+    job = row["job"]
+    return "short" if row["kind"] == "throughput" and row["seq"] == job["new_tokens"] == 128 else row["kind"]
+
+
 @pytest.mark.parametrize("kind", sorted(TOLERANCE))
 def test_published_serving(kind):
-    """Each within its tolerance, half of them within 15 %; what is explained must not start to fit unnoticed."""
+    """Each row that set no share within its group's tolerance, half of them within 15 % (of short ones: 25 %)."""
     off = []
     for row in PUBLISHED["rows"]:
-        if row["kind"] != kind:
-            continue
         assert row["source"] in PUBLISHED["sources"]
-        error = abs(ours(row) / row["value"] - 1)
-        if "explained" not in row:
-            off.append(error)
-        if kind != "first" or "explained" not in row:
-            assert (error <= TOLERANCE[kind]) != ("explained" in row), (row, ours(row))
-    assert off and statistics.median(off) <= 0.15
+        if group(row) == kind and "explained" not in row and "sets" not in row:
+            off.append(abs(ours(row) / row["value"] - 1))
+            assert off[-1] <= TOLERANCE[kind], (row, ours(row))
+    assert len(off) >= 3 and statistics.median(off) <= (0.25 if kind == "short" else 0.15)
+
+
+@pytest.mark.parametrize("share", ["prompts", "widening"])
+def test_shares_are_what_their_rows_give(share):
+    """What was set by rows is their middle, not a value that suits the others."""
+    off = [ours(row) / row["value"] - 1 for row in PUBLISHED["rows"] if row.get("sets") == share]
+    assert len(off) >= 3 and abs(statistics.median(off)) <= 0.05, off
+
+
+@pytest.mark.parametrize("kind,low,high", [("throughput", 1.1, 2.2), ("first", -0.5, -0.2)])
+def test_explained_rows_are_off_by_what_is_said(kind, low, high):
+    rows = [r for r in PUBLISHED["rows"] if r["kind"] == kind and "explained" in r]
+    assert len(rows) == {"throughput": 3, "first": 6}[kind]
+    for row in rows:
+        assert low <= ours(row) / row["value"] - 1 <= high, (row, ours(row))
 
 
 def test_room_is_what_is_left():
