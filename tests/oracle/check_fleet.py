@@ -20,12 +20,16 @@ import subprocess
 import sys
 
 TINY = dict(name="tiny", layers=8.0, hidden=64.0, heads=8.0, seq=16.0, vocab=128.0)
+GATED = dict(TINY, gated=True, rotary=True, tied=False)
 EXPERTS = dict(TINY, experts=8.0, active=2.0, expert_ffn=32.0)
 FP32 = dict(precision="fp32")
 LAYOUTS = {
     "single": dict(batch=4, micro=4, **FP32),
     "dp2": dict(batch=4, micro=1, dp=2, **FP32),
     "dp2-lora": dict(batch=4, micro=1, dp=2, lora=4, **FP32),
+    "gated-lora-all": dict(batch=4, micro=1, dp=2, lora=4, lora_targets="q,v,ffn", **FP32),
+    "gated-fp16": dict(batch=4, micro=1, dp=2, precision="fp16"),
+    "stage2-offload": dict(batch=4, micro=1, sharding=4, stage=2, offload="optimizer", precision="fp16"),
     "dp2-recompute": dict(batch=4, micro=1, dp=2, recompute="full", **FP32),
     "dp4": dict(batch=4, micro=1, dp=4, **FP32),
     "stage1": dict(batch=4, micro=1, sharding=2, stage=1, **FP32),
@@ -56,7 +60,7 @@ LAYOUTS = {
     "dp2-experts": dict(batch=4, micro=1, dp=2, **FP32),
     "servers": dict(batch=64, micro=1, dp=4, mp=8, pp=2),
 }
-ON_CPU = ("single", "dp2", "dp2-lora", "dp2-recompute", "dp2-selective", "dp4", "stage1", "sgd", "lamb")
+ON_CPU = ("single", "dp2", "dp2-lora", "gated-lora-all", "dp2-recompute", "dp2-selective", "dp4", "stage1", "sgd", "lamb")
 
 
 def scripts():
@@ -67,7 +71,7 @@ def scripts():
     device, found = catalogue.core_device(catalogue.find_device("a100-80")), {}
     for name, layout in LAYOUTS.items():
         job = {k: float(v) if type(v) is int else v for k, v in layout.items()}
-        network = _core.advise_network(EXPERTS if "ep" in layout or "experts" in name else TINY)["network"]
+        network = _core.advise_network(EXPERTS if "ep" in layout or "experts" in name else GATED if "gated" in name else TINY)["network"]
         made = _core.advise_layout(network, job, device, {"rate": 25e9})
         launch = fleet.launch_command(int(made["devices"]), 8)
         text = fleet.skeleton(network, made["job"], made["passes"], made["micro_batch"], launch)

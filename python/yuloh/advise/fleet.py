@@ -7,7 +7,7 @@ Names and rules are those of PaddlePaddle 3.3; tests/oracle/check_fleet.py holds
 from __future__ import annotations
 
 import math
-from typing import Dict, List
+from typing import Dict, List, Sequence
 
 LEVEL = {2: "os_g", 3: "p_g_os"}
 OPTIMIZER = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "lamb": "Lamb"}
@@ -48,16 +48,44 @@ def strategy_snippet(job: Dict[str, object], passes: float, micro: float) -> str
     return "\n".join(lines)
 
 
+def refusal(network: Dict[str, object], job: Dict[str, object]) -> str:
+    """Why no script does what the layout says; "" where one does."""
+    if network["kind"] == "totals" and job["pp"] * job["mp"] > 1:
+        return "a model of your own layers is neither cut into stages nor split by tensors here. Hint: --pp 1 --mp 1."
+    if job["offload"] != "none" and job["stage"] < 2:
+        return "fleet moves states to the host in sharding stages 2 and 3 only. Hint: --stage 3 and --count N, or no --offload."
+    if job["offload"] == "all" and job["stage"] < 3:
+        return "fleet moves weights to the host in sharding stage 3 only. Hint: --stage 3, or --offload optimizer."
+    if job["offload"] != "none" and job["pp"] > 1:
+        return "fleet moves nothing to the host beside a pipeline. Hint: --pp 1."
+    if job.get("lora") and job["mp"] > 1:
+        return "adapters beside tensor parallel matrices are not written. Hint: --mp 1."
+    if job.get("lora") and network["experts"] > 0 and _targets(job) & {"ffn"}:
+        return "adapters of experts are not written. Hint: --lora-targets attention."
+    return ""
+
+
+def _targets(job) -> set:
+    """Which of q, k, v, o, ffn have adapters."""
+    words = set(str(job.get("lora_targets") or "attention").split(","))
+    found = words & {"q", "k", "v", "o", "ffn"}
+    found |= set("qkvo") if words & {"attention", "all"} else set()
+    return found | ({"ffn"} if "all" in words else set())
+
+
 def skeleton(
-    network: Dict[str, object], job: Dict[str, object], passes: float, micro: float, launch: str, model: str = ""
+    network: Dict[str, object], job: Dict[str, object], passes: float, micro: float, launch: str, model: Sequence[str] = (),
+    data: Sequence[str] = (), said: Sequence[str] = (),
 ) -> str:
-    """A training script of the layout on random data: the model of a transformer's numbers; for others `model`, an
-    expression in Python. Runs as it stands under `launch`."""
+    """A training script of the layout on random data: the model of a transformer's numbers; for others the lines `model`,
+    which make one, and `data`, which make `tokens` and `labels`. `said`: sentences for its top. Runs as it stands under
+    `launch`, but for what `model` and `data` import."""
     pp, mp, stage, passes, micro = int(job["pp"]), int(job["mp"]), int(job["stage"]), int(passes), int(micro)
     transformer = network["kind"] != "totals"
     lines = [
         f"# {network['name'] or 'a model'}: " + ", ".join(f"{k[:-7]} {v}" for k, v in degrees(job).items() if k != "order"),
         f"# on every server: {launch}",
+        *(f"# {line}" for line in said),
         *_remarks(job, network),
         *(["from paddle.incubate.distributed.models.moe import MoELayer"] if network["experts"] > 0 else []),
         *(["from paddle.distributed.fleet.utils import sequence_parallel_utils"] if _along(network, job) else []),
@@ -66,7 +94,7 @@ def skeleton(
         f"STEPS, PASSES, MICRO = 10, {passes}, {micro}  # a step of one replica: PASSES passes of MICRO samples",
         "",
     ]
-    lines += _transformer(network, job) if transformer else [f"model = {model or 'paddle.nn.Linear(16, 16)  # yours'}"]
+    lines += _transformer(network, job) if transformer else list(model) or ["model = paddle.nn.Linear(16, 16)  # yours"]
     dtype = {"bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}.get(str(job["precision"]))
     name = OPTIMIZER.get(str(job["optimizer"]), "AdamW")
     trained = "[p for p in model.parameters() if not p.stop_gradient]"
@@ -75,10 +103,16 @@ def skeleton(
         lines.append(f'model, optimizer = paddle.amp.decorate(model, optimizer, level="O2", dtype="{dtype}")')
     if _along(network, job):  # what is whole on every device has seen a part of the positions
         lines.append("sequence_parallel_utils.register_sequence_parallel_allreduce_hooks(model, PASSES, False)")
+    scaler = ""
+    if dtype == "float16":
+        lines.append("scaler = paddle.amp.GradScaler(init_loss_scaling=2.0**15)")
+        scaler = "scaler"
     if stage >= 2:
         offload = ", offload=True" if job["offload"] != "none" else ""
-        lines.append("model, optimizer, _ = paddle.distributed.sharding.group_sharded_parallel(")
+        lines.append(f"model, optimizer, {scaler or '_'} = paddle.distributed.sharding.group_sharded_parallel(")
         lines.append(f'    model, optimizer, level="{LEVEL[stage]}", group=hcg.get_sharding_parallel_group(){offload},')
+        if scaler:
+            lines.append("    scaler=scaler,")
         copies = "dp_sep" if job["cp"] > 1 else "data"
         if job["ep"] == 1 and job["dp"] * job["cp"] > 1:
             lines.append(f"    dp_group=hcg.get_{copies}_parallel_group(),")
@@ -86,12 +120,14 @@ def skeleton(
     elif math.prod(int(job[k]) for k in ("dp", "mp", "pp", "sharding", "cp")) > 1:
         lines.append("model = fleet.distributed_model(model)")
         lines.append("optimizer = fleet.distributed_optimizer(optimizer)")
+        if scaler:
+            lines.append("scaler = fleet.distributed_scaler(scaler)")
     cast = f'paddle.amp.auto_cast(level="O2", dtype="{dtype}")' if dtype else "paddle.amp.auto_cast(enable=False)"
     # DataParallel alone sends gradients as they come, once for every parameter and pass; recomputed blocks, and several
     # passes, are sent together at the end.
     alone = job["dp"] > 1 and all(job[k] == 1 for k in ("mp", "sharding", "pp", "cp", "ep"))
     late = alone and (passes > 1 or job["recompute"] == "full")
-    return "\n".join(lines + _loop(pp, cast, transformer, late)) + "\n"
+    return "\n".join(lines + _loop(pp, cast, transformer, late, scaler, data)) + "\n"
 
 
 def _along(network, job) -> bool:
@@ -101,10 +137,11 @@ def _along(network, job) -> bool:
 
 def _remarks(job, network) -> List[str]:
     said = []
-    if job["offload"] != "none" and job["stage"] < 2:
-        said.append("# offload: fleet moves states to the host with sharding stages 2 and 3")
-    if job.get("weight_bits"):
-        said.append(f"# the frozen matrices in {int(job['weight_bits'])} bits: paddle.nn.quant.weight_quantize; here they are whole")
+    if network["kind"] != "totals":
+        said.append(f"# Model has the shape of {network['name'] or 'what was asked'}, without its positions and with random weights, to try memory and speed;")
+        said.append("# to train or fine-tune it, put your own model in its place and load weights: model.set_state_dict(paddle.load(FILE))")
+        if network["kv_heads"] < network["heads"]:
+            said.append(f"# keys and values have {int(network['kv_heads'])} heads in it; here as many as queries")
     if job["optimizer"] not in OPTIMIZER:
         said.append(f"# {job['optimizer']} is not in paddle.optimizer: AdamW, with more states, stands for it")
     if job.get("cp", 1) > 1:
@@ -133,7 +170,11 @@ def _transformer(n, job) -> List[str]:
         kind = "sequence_parallel_utils.%sSequenceParallelLinear" if along else "fleet.meta_parallel.%sParallelLinear"
         column = kind % "Column" + "({0}, {1}, has_bias=False, gather_output=False)"
         row = kind % "Row" + "({0}, {1}, has_bias=False, input_is_parallel=True)"
-    wrap = "adapted({0})" if lora and mp == 1 else "{0}"
+    targets = _targets(job) if lora else set()
+
+    def made(matrix: str, target: str) -> str:
+        return f"adapted({matrix})" if target in targets else matrix
+
     lines = [
         f"LAYERS, HIDDEN, HEADS, WIDTH = {int(n['layers'])}, {int(n['hidden'])}, {int(n['heads'])}, {int(n['ffn'])}",
         f"VOCAB, SEQ = {math.ceil((int(n['vocab']) or 1000) / mp) * mp}, {int(n['seq'])}",
@@ -154,14 +195,13 @@ def _transformer(n, job) -> List[str]:
             "",
             "",
             "def adapted(base):",
-            "    base.weight.stop_gradient = True",
             "    return Adapted(base)",
             "",
             "",
         ]
     feed = [
-        f"        self.up = {wrap.format(column.format('HIDDEN', 'WIDTH'))}",
-        f"        self.down = {wrap.format(row.format('WIDTH', 'HIDDEN'))}",
+        f"        self.up = {made(column.format('HIDDEN', 'WIDTH'), 'ffn')}",
+        f"        self.down = {made(row.format('WIDTH', 'HIDDEN'), 'ffn')}",
     ]
     use = "self.down(paddle.nn.functional.gelu(self.up(h)))"
     if n["gated"]:
@@ -195,6 +235,27 @@ def _transformer(n, job) -> List[str]:
         "            sequence_parallel_utils.mark_as_sequence_parallel_parameter(p)",
     ]
     attend = "fleet.utils.recompute(attention, q, k, v)" if job["recompute"] == "selective" else "attention(q, k, v)"
+    inward = [f"        self.qkv = {column.format('HIDDEN', '3 * HIDDEN')}"]
+    split = [f"        q, k, v = self.qkv(self.first(x)).reshape([b, s, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)"]
+    if lora:  # a pair for each matrix that has one
+        inward = [f"        self.{x} = {made(column.format('HIDDEN', 'HIDDEN'), x)}" for x in "qkv"]
+        split = ["        h = self.first(x)",
+                 "        q, k, v = (f(h).reshape([b, s, HEADS, HIDDEN // HEADS]) for f in (self.q, self.k, self.v))"]
+    norm = "RMSNorm()" if n["gated"] else "paddle.nn.LayerNorm(HIDDEN)"
+    if n["gated"]:
+        lines += [
+            "class RMSNorm(paddle.nn.Layer):",
+            "    def __init__(self):",
+            "        super().__init__()",
+            "        self.weight = self.create_parameter([HIDDEN], default_initializer=paddle.nn.initializer.Constant(1.0))",
+            "",
+            "    def forward(self, x):",
+            "        wide = x.astype('float32')",
+            "        wide = wide * paddle.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-6)",
+            "        return wide.astype(x.dtype) * self.weight",
+            "",
+            "",
+        ]
     if along:  # positions lead, so that devices hold a part of them between the products
         forward = [
             f"        s, b, _ = x.shape[0] * {mp}, *x.shape[1:]",
@@ -206,7 +267,7 @@ def _transformer(n, job) -> List[str]:
     else:
         forward = [
             "        b, s, _ = x.shape",
-            f"        q, k, v = self.qkv(self.first(x)).reshape([b, s, 3, HEADS // {mp}, HIDDEN // HEADS]).unbind(2)",
+            *split,
             f"        h = {attend}",
             f"        x = x + self.out(h.reshape([b, s, HIDDEN // {mp}]))",
         ]
@@ -218,10 +279,10 @@ def _transformer(n, job) -> List[str]:
         "class Block(paddle.nn.Layer):",
         "    def __init__(self):",
         "        super().__init__()",
-        "        self.first, self.second = paddle.nn.LayerNorm(HIDDEN), paddle.nn.LayerNorm(HIDDEN)",
+        "        self.first, self.second = %s, %s" % (norm, norm),
         *(marks if along else []),
-        f"        self.qkv = {wrap.format(column.format('HIDDEN', '3 * HIDDEN'))}",
-        f"        self.out = {wrap.format(row.format('HIDDEN', 'HIDDEN'))}",
+        *inward,
+        f"        self.out = {made(row.format('HIDDEN', 'HIDDEN'), 'o')}",
         *feed,
         "",
         "    def forward(self, x):",
@@ -306,22 +367,23 @@ def _transformer(n, job) -> List[str]:
     return lines
 
 
-def _loop(pp: int, cast: str, transformer: bool, late: bool) -> List[str]:
+def _loop(pp: int, cast: str, transformer: bool, late: bool, scaler: str, given: Sequence[str]) -> List[str]:
     if pp > 1:
         batch = "MICRO * PASSES"
-        step = [f"    with {cast}:", "        loss = model.train_batch([tokens, labels], optimizer)"]
+        step = [f"    with {cast}:", "        loss = model.train_batch([tokens, labels], optimizer" + (", scaler=scaler)" if scaler else ")")]
     else:
         batch = "MICRO"
         step = [
             "    for _ in range(PASSES):",
             f"        with {cast}:",
             "            loss = criterion(model(tokens), labels) / PASSES",
-            "        loss.backward()",
+            "        scaler.scale(loss).backward()" if scaler else "        loss.backward()",
         ]
         if late:
             step = ["    with model.no_sync():", *("    " + line for line in step)]
             step.append("    fused_allreduce_gradients(list(model.parameters()), None)")
-        step += ["    optimizer.step()", "    optimizer.clear_grad()"]
+        step += ["    scaler.step(optimizer)", "    scaler.update()"] if scaler else ["    optimizer.step()"]
+        step.append("    optimizer.clear_grad()")
     if transformer:
         data = [
             "shape = [%s, SEQ]" % batch,
@@ -331,7 +393,7 @@ def _loop(pp: int, cast: str, transformer: bool, late: bool) -> List[str]:
     else:
         data = [
             "criterion = paddle.nn.CrossEntropyLoss()",
-            f"tokens, labels = next(iter(loader))  # your data: {batch} samples",
+            *(given or [f"tokens, labels = paddle.randn([{batch}, 16]), paddle.randint(0, 16, [{batch}])  # your data"]),
         ]
     return [
         *(["from paddle.distributed.fleet.utils.hybrid_parallel_util import fused_allreduce_gradients", ""] if late else []),

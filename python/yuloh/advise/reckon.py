@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List, Optional
 
 from .. import _core
 from . import catalogue
 from .from_plan import layers_to_recompute
-from .fleet import launch_command, skeleton, strategy_snippet
+from .fleet import launch_command, refusal, skeleton, strategy_snippet
 from .question import Question
 from .verdict import verdict
 
@@ -138,16 +139,42 @@ def _changes(q: Question, focus: dict, together: bool) -> List[dict]:
 
 def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
-    found = q.search(entry, count, 6) if q.training else _served(q, entry, count)
+    found = _searched(q, entry, count) if q.training else _served(q, entry, count)
     made = {"device": focus["id"], "count": count, "found": found}
     if found and q.training:
-        best = found[0]
+        best = next((x for x in found if not refusal(q.network, x["job"])), found[0])  # a script does what it says
         made["strategy"] = strategy_snippet(best["job"], best["passes"], best["micro_batch"])
         made["launch"] = launch_command(count, entry["per_node"])
+        made["refused"], made["said"] = refusal(q.network, best["job"]), _whole(q, entry, best)
+        made["written"] = found.index(best)
+        job = {**best["job"], "precision": best["precision_used"]}
         made["script"] = skeleton(
-            q.network, best["job"], best["passes"], best["micro_batch"], made["launch"], _expression(q)
+            q.network, job, best["passes"], best["micro_batch"], made["launch"], *own_lines(q), made["said"]
         )
     return made
+
+
+def _whole(q: Question, entry: dict, best: dict) -> List[str]:
+    """What a script holds where Paddle trains beside whole matrices and the plan's are stored in fewer bits."""
+    bits = best["job"]["weight_bits"]
+    if not 0 < bits < 16:
+        return []
+    whole = _core.advise_layout(q.network, {**best["job"], "weight_bits": 16.0}, q.core_device(entry), q.fabric)
+    needs, plan, has = (f"{x / 2**30:.3g}" for x in (whole["total"][1], best["total"][1], entry["figures"]["memory"][0]["value"] * 2**30))
+    return [f"the script keeps the frozen matrices whole, as Paddle trains adapters: {needs} of {has} GiB on a device, not the "
+            f"{plan} GiB of {bits:.0f} bits"]
+
+
+def _searched(q: Question, entry: dict, count: int) -> List[dict]:
+    """The fastest layouts; with states on the host first those that fleet can do: in stages 2 (optimizer) and 3 (all)."""
+    offload = q.job.get("offload", "none")
+    if count > 1 and offload != "none" and "stage" not in q.job:
+        free = {**q.freedom(), "stage": False, "pp": 1.0}
+        job = {**q.job, "stage": 3.0 if offload == "all" else 2.0}
+        found = _core.advise_search(q.network, job, q.core_device(entry), q.fabric, float(count), free, 6)
+        if found:
+            return found
+    return q.search(entry, count, 6)
 
 
 def _served(q: Question, entry: dict, count: int) -> List[dict]:
@@ -155,13 +182,33 @@ def _served(q: Question, entry: dict, count: int) -> List[dict]:
     return [made] if made else []
 
 
-def _expression(q: Question) -> str:
-    """How a script makes the model: Paddle's own where the preset is one of them."""
+def own_lines(q: Question):
+    """Lines of a script that make the model and its data: Paddle's own where the preset is one of them, the user's file where
+    the question is about one."""
     name = str(q.network["name"])
     own = ("lenet", "resnet18", "resnet50", "resnet152", "mobilenet_v2")
     if q.source == "preset" and name in own:
-        return f"paddle.vision.models.{'LeNet' if name == 'lenet' else name}()"
-    return ""
+        shape, classes = ("1, 28, 28", 10) if name == "lenet" else ("3, 224, 224", 1000)
+        data = f"tokens, labels = paddle.randn([MICRO, {shape}]), paddle.randint(0, {classes}, [MICRO])  # your data"
+        return [f"model = paddle.vision.models.{'LeNet' if name == 'lenet' else name}()"], [data]
+    file, _, wanted = q.title.partition(".py:") if ".py:" in q.title else (q.title.removesuffix(".py"), "", "")
+    if q.source != "plan" or not q.facts:
+        return [], []
+    stem, kind = os.path.basename(file), wanted or str(q.facts["subject"])
+    made = [
+        "import sys",
+        "",
+        f"sys.path.insert(0, {os.path.dirname(os.path.abspath(file))!r})",
+        f"from {stem} import {kind}  # what trains in {stem}.py must stand under `if __name__ == '__main__':`",
+        "",
+        f"model = {kind}  # the Layer itself, or with its arguments: {kind}(...)",
+        "model = model if isinstance(model, paddle.nn.Layer) else model()",
+    ]
+    return made, [
+        f"from {stem} import loader  # a function loader(samples) of yours: batches (inputs, labels) of this data parallel rank",
+        "",
+        "tokens, labels = next(iter(loader(MICRO)))",
+    ]
 
 
 def train(q: Question) -> dict:

@@ -246,7 +246,12 @@ def _carry_out(args) -> int:
             raise ValueError(
                 f"advise: no layout fits {found['layouts']['count']} x {found['layouts']['device']}, so there is no strategy to write."
             )
-        Path(args.fleet).write_text(found["layouts"]["script"], encoding="utf-8")
+        lay = found["layouts"]
+        if lay["refused"]:
+            raise ValueError(f"advise: no script of this layout ({words.layout(lay['found'][0]['job'])}): {lay['refused']}")
+        launch = lay["launch"].removesuffix("train.py") + Path(args.fleet).name
+        lay["script"], lay["launch"] = lay["script"].replace(lay["launch"], launch, 1), launch
+        Path(args.fleet).write_text(lay["script"], encoding="utf-8")
     if args.html:
         page.write(question, found, Path(args.html))
     if args.json:
@@ -255,7 +260,12 @@ def _carry_out(args) -> int:
     parts = [text.report(found, args.language, args.all)]
     if "yearly" in found:
         parts.append(tables_goal.yearly_words(found, args.language))
-    return _say(parts + [f"File: {name}" for name in (args.html, args.fleet) if name])
+    files = [f"File: {name}" for name in (args.html, args.fleet) if name]
+    if args.fleet:
+        lay = found["layouts"]
+        row = "" if not lay["written"] else f"the script is of layout {lay['written'] + 1}: {words.layout(lay['found'][lay['written']]['job'])}"
+        files += [f"{args.fleet}: {said}" for said in (row, *lay["said"]) if said]
+    return _say(parts + files)
 
 
 def _told(found) -> int:
