@@ -308,6 +308,7 @@ def test_yearly_arithmetic_is_the_articles():
     found = {
         "training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]},
         "currency": "CNY",
+        "devices": [{"id": "t4", "price": 3.0}],
     }
     found["yearly"] = command.yearly(found, 50)
     assert found["yearly"]["hours"] == 6205 and found["yearly"]["money"] == 74460
