@@ -14,7 +14,8 @@ ls /usr/lib/*/libgomp.so.1 >/dev/null 2>&1 || need+=(libgomp1)
 want=()   # nice to have: tests and pictures go without them, saying so
 [ -e /usr/include/jpeglib.h ] || want+=(libjpeg62-turbo-dev)   # headers: the loader's threads decode JPEG with libjpeg-turbo
 command -v ccache >/dev/null || want+=(ccache)
-command -v chromium >/dev/null || want+=(chromium chromium-driver)
+command -v chromium >/dev/null || want+=(chromium)
+command -v chromedriver >/dev/null || [ -e /usr/lib/chromium/chromedriver ] || want+=(chromium-driver)
 fc-list 2>/dev/null | grep -qi "wqy\|noto.*cjk" || want+=(fonts-wqy-microhei)
 
 if [ ${#need[@]} -gt 0 ] || [ ${#want[@]} -gt 0 ]; then
