@@ -112,3 +112,15 @@ def test_the_breakdown_is_not_of_this_machines_memory(tmp_path, monkeypatch):
     small, large = network(1 << 20), network(1 << 40)
     assert small[0] == large[0]
     assert small[4]["memory"] != large[4]["memory"]  # those of the machine are
+
+
+def test_the_short_names_of_precisions_are_facts_own():
+    import yuloh
+    from yuloh.advise import facts
+
+    def peak(precision):
+        return facts(lambda: yuloh.nn.Linear(64, 64), [([8, 64], "float32")], precision=precision)["precision"]
+
+    assert [peak(p) for p in ("fp32", "bf16", "fp16")] == ["float32", "bfloat16", "float16"]
+    with pytest.raises(ValueError, match="unknown precision"):
+        peak("bf32")

@@ -165,6 +165,24 @@ def test_a_busy_machine_is_told(monkeypatch):
     assert "processors busy" in others.told(1.0, 1.0, 1)
 
 
+def test_products_above_the_peak_are_told():
+    def row(name, share):
+        return {"name": name, "efficiency": share}
+
+    assert room.impossible([row("gemm:own", 1.1), row("conv/conv:onednn", 0.5), row("elementwise", 9.0), row("convert", 3.0)]) == ""
+    said = room.impossible([row("gemm:own", 12.67), row("conv/conv:onednn", 0.5)])
+    assert "1 of 2 kinds of products reach more than 120 %" in said and "up to 1267 %" in said
+
+
+def test_columns_of_the_table_stay_apart(record):
+    from yuloh.cli.calibrate import table
+
+    written = json.loads(record.read_text())
+    written["efficiencies"] += [{**written["efficiencies"][0], "name": "scaled_dot_product_attention_backward_kernel", "dtype": "bfloat16"}]
+    line = next(x for x in table(written).splitlines() if "attention_backward" in x)
+    assert "kernel  bfloat16  " in line
+
+
 def test_one_thread(tmp_path):
     script = ("import os, sys; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
               "from yuloh.advise import calibrate as c\n"

@@ -31,6 +31,7 @@ VERSION = 3  # src/advise/rates.h: kDeviceFileVersion
 STEPS = 5    # profiled, after two that are not
 COVERED = 0.95  # of the left-out runs lie within the interval
 COLD = 4.0  # src/advise/rates.cpp: kColdTraffic
+ABOVE = 1.2  # of a measured peak, what no product can reach
 BUSY = 1.12  # median over shortest time of equal steps, from which on a machine is called busy
 
 
@@ -99,13 +100,26 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     tell("the first network again")
     name, make, spec = suite(quick)[0]
     drift = _train(make, spec, "float32", "training")["wall"] / runs[0]["wall"]
-    record["disturbed"] = others.told(statistics.median(r["wall"] / r["best"] for r in runs), drift, threads)
+    jitter = statistics.median(r["wall"] / r["best"] for r in runs)
+    record["disturbed"] = ""
+    busy = others.told(jitter, drift, threads)
     record["process"] = _process(tell)
     record.update(_rates(record, runs))
+    record["disturbed"] = "; ".join(filter(None, (busy, impossible(record["efficiencies"]))))
     tell("every network from the others")
     record["residuals"] = sorted(abs(x) for x in _left_out(record, runs))
     record["spread"] = math.exp(_quantile(record["residuals"], COVERED)) if record["residuals"] else 2.0
     return record
+
+
+def impossible(rows) -> str:
+    """A sentence if products are quicker than the peaks that were measured just before, else ""."""
+    shares = [r["efficiency"] for r in rows if r["name"].startswith(("gemm", "conv/"))]
+    above = [s for s in shares if s > ABOVE]
+    if not above:
+        return ""
+    return (f"{len(above)} of {len(shares)} kinds of products reach more than {100 * ABOVE:.0f} % of the peak that was measured for them, up to "
+            f"{100 * max(above):.0f} %, so the peaks are too low")
 
 
 def _rates(record, runs) -> Dict[str, Any]:

@@ -19,6 +19,7 @@ __all__ = ["dry_run", "facts"]
 
 OPTIMIZER_SCOPE, FIRST_LAYER_SCOPE = 1, 2  # src/advise/account.h
 PRECISIONS = ("float32", "amp-bfloat16", "amp-float16", "bfloat16", "float16")
+ALIASES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "amp-bfloat16", "amp-fp16": "amp-float16"}
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 STEPS = 3  # the first makes parameters and moments, the third is a steady one
 
@@ -48,11 +49,12 @@ def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callab
     extent is ``batch``. ``loss(outputs, *labels)`` gives a scalar; without it cross-entropy over the last axis
     (a 2-D or 3-D output) or the mean. ``labels``: specs as ``inputs``. ``optimizer``: a name of paddle.optimizer, a callable
     from parameters, or an optimizer (not changed). ``precision``: float32, amp-bfloat16 / amp-float16 (auto_cast) or bfloat16 /
-    float16 (parameters too). ``recompute``: True for the blocks of the longest LayerList or Sequential, or a list of
+    float16 (parameters too), or bf16, fp16, fp32 as `yuloh advise` says. ``recompute``: True for the blocks of the longest LayerList or Sequential, or a list of
     sublayer names.
 
     Raises ValueError or TypeError for settings that make no sense, and whatever the model itself raises.
     """
+    precision = ALIASES.get(precision, precision)
     _check(precision, batch, accumulate)
     if isinstance(model, (str, os.PathLike)):
         from .model_file import layer_of_file, specs_of_layer

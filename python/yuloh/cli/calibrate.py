@@ -57,7 +57,8 @@ def table(record: dict) -> str:
         for row in record["memory"]:
             lines.append(f"  memory, {row['threads']} thread{'s' if row['threads'] > 1 else ''}: read {row['read'] / 1e9:.1f}, "
                          f"write {row['write'] / 1e9:.1f}, copy {row['copy'] / 1e9:.1f} GB/s")
-        lines += ["", f"  {'kernels':<36}{'dtype':<10}{'share of roofline, small to large':<36}samples"]
+        wide = 2 + max((len(row["name"].split(":")[0]) for row in record["efficiencies"]), default=7)
+        lines += ["", f"  {'kernels':<{wide}}{'dtype':<10}{'share of roofline, up to 5 sizes, small to large':<50}samples"]
         groups: dict = {}
         for row in record["efficiencies"]:
             groups.setdefault((row["name"].split(":")[0], row["dtype"]), []).append(row)
@@ -65,7 +66,7 @@ def table(record: dict) -> str:
             rows.sort(key=lambda r: r["log2_roof_ns"])
             picked = rows if len(rows) <= 5 else [rows[i * (len(rows) - 1) // 4] for i in range(5)]
             shares = "  ".join(f"{100 * r['efficiency']:.0f}%" for r in picked)
-            lines.append(f"  {name:<36}{dtype:<10}{shares:<36}{sum(r['samples'] for r in rows)}")
+            lines.append(f"  {name:<{wide}}{dtype:<10}{shares:<50}{sum(r['samples'] for r in rows)}")
         host = record["host_rates"]
         lines += ["", f"  a process before its model: {record['process']['interpreter'] / 1e6:.0f} MB",
                   f"  an op that Python calls, training: {1e6 * host['training']['call']:.1f} us; with cold caches "
