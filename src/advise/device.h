@@ -19,6 +19,7 @@ struct Device {
   double per_node = 8;           // devices of one server
   double matrix_efficiency = 0;  // measured share of the peak that products reach; 0: assumed
   double stream_efficiency = 0;  // measured share of the bandwidth; 0: assumed
+  double spread = 0;             // measured: a step takes so many times more or less than predicted; 0: assumed
   double price = -1;             // of a device hour, user's currency; below 0: not known
 };
 

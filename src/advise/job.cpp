@@ -207,6 +207,7 @@ double peak_for(const Device& d, const std::string& precision, std::string* used
   return rate_of(p);
 }
 void check(const Device& d) {
+  one_of("kind of device", d.kind, {"gpu", "npu", "edge", "cpu"});
   const auto need = [&](const char* what, double v, double low, double high) {
     if (!(std::isfinite(v) && v >= low && v <= high))
       value_error("advise: device '", d.name, "' has an impossible ", what, ", got ", v, "; expected ", low,
@@ -218,6 +219,7 @@ void check(const Device& d) {
   need("link", d.link, 0, 1e16), need("host link", d.host_link, 0, 1e16), need("watts", d.watts, 0, 1e6);
   need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1),
       need("efficiency", d.stream_efficiency, 0, 1);
+  if (d.spread != 0) need("spread", d.spread, 1, 100);
   if (std::isnan(d.price) || d.price > 1e9)
     value_error("advise: device '", d.name, "' has an impossible price, got ", d.price,
                 ". Hint: check --prices.");

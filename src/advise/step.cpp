@@ -259,8 +259,8 @@ StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& 
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
   const double point = s.seconds.point;
-  s.seconds =
-      s.measured ? Interval(point * 0.85, point, point * 1.2) : Interval(point * 0.7, point, point * 1.6);
+  s.seconds = s.measured && d.spread >= 1 ? Interval(point / d.spread, point, point * d.spread)
+                                          : Interval(point * 0.7, point, point * 1.6);
   if (n.experts > 0) s.seconds.high *= 1.6;
   s.flops = passes_of(j) * forward_flops(n) * j.batch;
   if (!j.training && n.kind == "decoder") s.flops *= 1 + j.new_tokens / n.seq;

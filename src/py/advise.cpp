@@ -56,7 +56,7 @@ void fields_device(V& v, T& d) {
   v("fp16", d.fp16), v("bf16", d.bf16), v("fp8", d.fp8), v("int8", d.int8), v("link", d.link),
       v("host_link", d.host_link);
   v("watts", d.watts), v("per_node", d.per_node), v("matrix_efficiency", d.matrix_efficiency);
-  v("stream_efficiency", d.stream_efficiency), v("price", d.price);
+  v("stream_efficiency", d.stream_efficiency), v("spread", d.spread), v("price", d.price);
 }
 template <class V, class T>
 void fields_fabric(V& v, T& f) {

@@ -396,8 +396,10 @@ def test_device_file_of_calibrate(tmp_path):
          "efficiency": e, "samples": 3}
         for e in (0.5, 0.6, 0.8)
     ]
+    rows.append({**rows[0], "name": "elementwise", "log2_intensity": -2, "efficiency": 0.7})
     record = {
         "version": 3,
+        "memory_bytes": 12 * 2**30,
         "host": "box",
         "name": "CPU x 2 threads",
         "date": "2026-11-30",
@@ -411,6 +413,12 @@ def test_device_file_of_calibrate(tmp_path):
     words = ("resnet50", "--devices-file", str(path), "--device", "box", "--precision", "fp32", "--json")
     (row,) = json.loads(run(*words).stdout)["devices"]
     assert row["measured"] and row["origins"]["fp32"] == "measured"
+    assert row["memory_bytes"] == 12 * 2**30 and "this machine" not in row["name"]
+    low, point, high = row["seconds"]  # the file's own spread
+    assert high / point == pytest.approx(1.3) and point / low == pytest.approx(1.3)
+    silent = {k: v for k, v in record.items() if k != "memory_bytes"}  # of another machine, without its memory
+    path.write_text(json.dumps(silent))
+    assert "box does not tell its memory. Hint: write it again" in run(*words, ok=2).stderr
     # Arithmetic alone: 3 x 8.2e9 x 64 FLOPs at 0.6 of 5e11.
     assert dict(row["time"])["arithmetic"] == pytest.approx(3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
     path.write_text(json.dumps({**record, "version": 1}))  # of an older yuloh: refused, with what to do

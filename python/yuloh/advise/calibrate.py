@@ -89,7 +89,7 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     threads = int(found.pop("threads"))
     record = {"version": VERSION, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
               "date": time.strftime("%Y-%m-%d"), "origin": "measured", "threads": threads, "peaks": found,
-              "memory": _memory(threads, found), "cache": _cache()}
+              "memory_bytes": _core.machine_memory()[0], "memory": _memory(threads, found), "cache": _cache()}
     runs, others = [], _Others()
     precisions = ["float32"] + (["bfloat16"] if "bf16" in found else [])
     for name, make, spec in suite(quick):

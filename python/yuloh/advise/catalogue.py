@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+from .. import _core
+
 HERE = Path(__file__).parent
 # What one unit of the catalogue is in the core's units (bytes, bytes/s, operations/s, watts).
 SCALE = {
@@ -29,6 +31,8 @@ SCALE = {
 # Kinds of sources; a derived figure follows from read ones by the rule in its note.
 KINDS = ("vendor", "secondary", "derived", "article", "recalled")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+DEVICE_KINDS = ("gpu", "npu", "edge", "cpu")
+SHARES = ("matrix_efficiency", "stream_efficiency", "spread")  # what was measured of it beside figures
 
 
 @lru_cache(maxsize=None)
@@ -107,7 +111,7 @@ def core_device(entry: dict, price: Optional[float] = None) -> dict:
     core = {"name": entry["id"], "kind": entry["kind"], "per_node": float(entry["per_node"])}
     for figure, values in entry["figures"].items():
         core[figure] = float(values[0]["value"]) * SCALE[figure]
-    for share in ("matrix_efficiency", "stream_efficiency"):
+    for share in SHARES:
         if share in entry:
             core[share] = float(entry[share])
     if price is not None:
@@ -165,41 +169,47 @@ def this_machine() -> dict:
 
 
 def calibrated(record: dict, ident: str = "this") -> dict:
-    """Entry of a device file of `yuloh calibrate`. Raises ValueError for what is none."""
-    from ..bench import machine
-
+    """Entry of a device file of `yuloh calibrate`. Raises ValueError for what is none, or for another machine's that does
+    not tell its memory."""
     try:
-        peaks, rows = record["peaks"], record["efficiencies"]
-        figures = {"memory": (machine.memory_mb().get("total") or 1024.0) * 1e6 / 2**30}
-        figures.update(bandwidth=peaks["copy"] / 1e9, host_link=peaks["copy"] / 1e9)
-        figures.update({p: peaks[p] / 1e12 for p in ("fp32", "bf16", "int8") if peaks.get(p)})
+        here = ident == "this"
+        memory = _core.machine_memory()[0] if here else record.get("memory_bytes")
+        if not (isinstance(memory, (int, float)) and 0 < memory < 1e16):
+            raise ValueError(f"advise: the device file of {ident} does not tell its memory. Hint: write it again there (yuloh calibrate).")
+        rows = record["efficiencies"]
         shares = {
-            "matrix_efficiency": _median_share(rows, ("gemm", "conv"), 0.7),
-            "stream_efficiency": _median_share(rows, ("elementwise", "reduction"), 0.8),
+            "matrix_efficiency": _median_share(rows, ("gemm", "conv")),
+            "stream_efficiency": _median_share(rows, ("elementwise", "reduction")),
+            "spread": record.get("spread"),
         }
-        return _cpu_entry(f"{record['name']} (this machine)", figures, shares, str(record["date"]), ident)
+        shares = {k: v for k, v in shares.items() if v is not None}
+        name = f"{record['name']}{' (this machine)' if here else ''}"
+        return _cpu_entry(name, _figures(record["peaks"], memory), shares, str(record["date"]), ident)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"advise: no device file of yuloh calibrate ({error!r}). Hint: write it again."
         ) from None
 
 
-def _median_share(rows: List[dict], names: Tuple[str, ...], otherwise: float) -> float:
-    """Median efficiency of the kernels whose name begins so and whose roofline is 0.1 ms or more."""
+def _median_share(rows: List[dict], names: Tuple[str, ...]) -> Optional[float]:
+    """Median efficiency of the kernels whose name begins so and whose roofline is 0.1 ms or more; None without such."""
     found = [float(r["efficiency"]) for r in rows if r["name"].startswith(names) and r["log2_roof_ns"] >= 17]
-    return min(1.0, statistics.median(found)) if found else otherwise
+    return min(1.0, statistics.median(found)) if found else None
+
+
+def _figures(peaks: dict, memory: float) -> Dict[str, float]:
+    """Of a CPU: its bandwidth is that of copies."""
+    figures = {"memory": memory / SCALE["memory"], "bandwidth": peaks["copy"] / 1e9, "host_link": peaks["copy"] / 1e9}
+    return {**figures, **{p: peaks[p] / 1e12 for p in ("fp32", "bf16", "int8") if peaks.get(p)}}
 
 
 def _measured_now() -> dict:
+    """Peaks alone: what kernels reach of them is assumed, and the time says so."""
     from ..bench import machine, peaks
 
     found = peaks.measure(0.03)
-    figures = {"memory": (machine.memory_mb().get("total") or 1024.0) * 1e6 / 2**30}
-    figures.update(bandwidth=found["read"] / 1e9, host_link=found["read"] / 1e9)
-    figures.update({p: found[p] / 1e12 for p in ("fp32", "bf16", "int8") if found.get(p)})
     name = f"{machine.cpu_facts().get('model') or 'CPU'}, {found['threads']:.0f} threads (this machine)"
-    # Own kernels reach 0.6 to 0.85 of the products' peak (docs/performance.md).
-    return _cpu_entry(name, figures, {"matrix_efficiency": 0.7, "stream_efficiency": 0.8}, _today())
+    return _cpu_entry(name, _figures(found, _core.machine_memory()[0]), {}, _today())
 
 
 def _cpu_entry(name: str, figures: dict, shares: dict, date: str, ident: str = "this") -> dict:
@@ -225,11 +235,11 @@ def _today() -> str:
 
 
 def user_devices(path: str) -> List[dict]:
-    """Entries of a device file of the user: {"id", "name", "kind", "memory_gib", "bandwidth_gbs", "fp32_tflops", ...}
+    """Entries of a device file of the user: {"id", "memory", "bandwidth", "fp32", ...} (OWN says what may stand there)
     or a list of such. Raises ValueError for anything else."""
     try:
         read = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"advise: {path} is no JSON ({error}). Hint: see docs/advise.md for the form."
         ) from None
@@ -237,37 +247,61 @@ def user_devices(path: str) -> List[dict]:
         from . import device_file
 
         return [calibrated(device_file.record(json.dumps(read), path), str(read.get("host") or "calibrated"))]
-    made = []
-    for one in read if isinstance(read, list) else [read]:
-        if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):
-            raise ValueError(
-                f"advise: {path}: a device needs id, memory (GiB), bandwidth (GB/s) and a rate (TFLOPS)."
-            )
-        figures = {}
-        for key in SCALE:
-            if key in one:
-                if not (isinstance(one[key], (int, float)) and math.isfinite(one[key]) and one[key] > 0):
-                    raise ValueError(f"advise: {path}: {key} must be a number above 0, got {one[key]!r}.")
-                figures[key] = [{"value": one[key], "source": "user", "date": _today()}]
-        if not any(p in figures for p in PRECISIONS):
-            raise ValueError(
-                f"advise: {path}: {one['id']} has no rate; expected one of {', '.join(PRECISIONS)} in TFLOPS."
-            )
-        shares = {k: one[k] for k in ("matrix_efficiency", "stream_efficiency") if k in one}
-        made.append(
-            dict(
-                id=str(one["id"]),
-                name=str(one.get("name", one["id"])),
-                vendor="",
-                kind=str(one.get("kind", "gpu")),
-                aliases=[],
-                per_node=one.get("per_node", 8),
-                use="",
-                figures=figures,
-                **shares,
-            )
-        )
-    return made
+    own = read if isinstance(read, list) else [read]
+    if not own:
+        raise ValueError(f"advise: {path} holds no device. Hint: see docs/advise.md for the form.")
+    taken = {n for d in devices() for n in (d["id"], *d["aliases"])}
+    return [_own_device(path, one, taken) for one in own]
+
+
+# What a device of the user may say: (what is expected, whether it is so). Figures are in the units of the catalogue.
+_TEXT = ("a text", lambda v: isinstance(v, str) and 0 < len(v) <= 200)
+_SHARE = ("a number above 0 and at most 1", lambda v: _number(v) and 0 < v <= 1)
+OWN = {
+    "id": _TEXT,
+    "name": _TEXT,
+    "note": _TEXT,
+    "kind": (f"one of {', '.join(DEVICE_KINDS)}", lambda v: v in DEVICE_KINDS),
+    "per_node": ("a whole number from 1 to 65536", lambda v: _number(v) and 1 <= v <= 65536 and v == int(v)),
+    "matrix_efficiency": _SHARE,
+    "stream_efficiency": _SHARE,
+    "spread": ("a number from 1 to 100", lambda v: _number(v) and 1 <= v <= 100),
+    **{figure: ("a number above 0 and at most 1e9", lambda v: _number(v) and 0 < v <= 1e9) for figure in SCALE},
+}
+
+
+def _number(v) -> bool:
+    return isinstance(v, (int, float)) and not isinstance(v, bool)
+
+
+def _own_device(path: str, one, taken: set) -> dict:
+    """One entry of a user's file; its id is added to `taken`. Raises ValueError."""
+    if not isinstance(one, dict) or not {"id", "memory", "bandwidth"} <= set(one):
+        raise ValueError(f"advise: {path}: a device needs id, memory (GiB), bandwidth (GB/s) and a rate (TFLOPS).")
+    for key, value in one.items():
+        if key not in OWN:
+            near = difflib.get_close_matches(key, OWN, 1, 0.5)
+            raise ValueError(f"advise: {path}: unknown key {key[:50]!r}; expected {', '.join(OWN)}.{f' Near: {near[0]}.' if near else ''}")
+        expected, holds = OWN[key]
+        if not holds(value):
+            raise ValueError(f"advise: {path}: {key} must be {expected}, got {repr(value)[:50]}.")
+    if one["id"] in taken:
+        raise ValueError(f"advise: {path}: the name {one['id']!r} is taken. Hint: another id, such as my-{one['id']}.")
+    taken.add(one["id"])
+    figures = {key: [{"value": one[key], "source": "user", "date": _today()}] for key in SCALE if key in one}
+    if not any(p in figures for p in PRECISIONS):
+        raise ValueError(f"advise: {path}: {one['id']} has no rate; expected one of {', '.join(PRECISIONS)} in TFLOPS.")
+    return {
+        "id": one["id"],
+        "name": one.get("name", one["id"]),
+        "vendor": "",
+        "kind": one.get("kind", "gpu"),
+        "aliases": [],
+        "per_node": one.get("per_node", 8),
+        "use": "",
+        "figures": figures,
+        **{k: one[k] for k in SHARES if k in one},
+    }
 
 
 # -- validation ----------------------------------------------------------------------------------------
@@ -282,7 +316,7 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             if name in seen:
                 found.append(f"{where}: the name {name} is also {seen[name]}'s")
             seen[name] = where
-        if d.get("kind") not in ("gpu", "npu", "edge", "cpu"):
+        if d.get("kind") not in DEVICE_KINDS:
             found.append(f"{where}: kind {d.get('kind')!r}")
         if not isinstance(d.get("training", True), bool):
             found.append(f"{where}: training {d['training']!r}")
