@@ -34,6 +34,11 @@ constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 o
 // and 70B on one A100 (0.55 and 0.64 in 4 bits, 0.77 and 0.90 in 8).
 double widening(const Job& j) { return j.weight_bits == 4 ? 0.6 : j.weight_bits == 8 ? 0.83 : 1; }
 constexpr double kHidden = 0.5;  // share of the backward pass that gradients can travel behind
+// Assumed like kHidden, without a source; in brackets what is thought possible:
+constexpr double kSeen = 0.1;         // of messages behind work, what is seen nevertheless (0 to 0.2)
+constexpr double kHopsSeen = 0.5;     // of a pipeline's hops, what no other micro-batch hides (0 to 1)
+constexpr double kHostStream = 40e9;  // bytes/s of the host's memory for one device's Adam (20e9 to 80e9)
+constexpr double kAgain = 1 / 3.0;    // element by element work of a forward pass, of that of a whole step
 
 double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
 constexpr double kRamp = 0.6;  // of a launch: filling and draining the device, which no queue hides
@@ -107,8 +112,8 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                        : !n.transformer() && j.precision == "int8" ? 0.5
                                                                    : 1;
   p.elementwise = kept * moves / stream;
-  if (again > 0) p.elementwise *= 1 + again / layers / 3;
-  if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops / 3;
+  if (again > 0) p.elementwise *= 1 + again / layers * kAgain;
+  if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops * kAgain;
   if (j.training && j.weight_bits > 0 &&
       j.weight_bits < 16)  // widened for every pass: written, and read by the product
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
@@ -132,7 +137,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
     const double ring =
         layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
-    p.context = std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, 0.1 * ring);
+    p.context = std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, kSeen * ring);
   }
   return p;
 }
@@ -165,7 +170,7 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
       shared(trained_params(n, j) - routed_trained, stored_bytes(n, j) - routed_bytes, group) +
       shared(routed_trained, routed_bytes, expert_replicas(j));
   const double hideable = kHidden * (j.stage >= 3 ? forward_and_backward * j.passes() : backward);
-  return std::max(total - hideable, 0.1 * total);
+  return std::max(total - hideable, kSeen * total);
 }
 
 double offload_seconds(const Network& n, const Job& j, const Device& d) {
@@ -175,8 +180,7 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
   double s = 0;
   if (j.training) {
     s += mine * (gradient_bytes(j) + weight_bytes(j)) / rate;
-    s += mine * (2 * optimizer_bytes(j) + 6) /
-         40e9;  // the host's Adam: bound by its memory, one device's share
+    s += mine * (2 * optimizer_bytes(j) + 6) / kHostStream;
   }
   if (j.offload == "all")
     s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) /
@@ -197,7 +201,7 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
   if (j.pp > 1) {
     const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
                        (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j.devices()).rate;
-    add(s, "pipeline", m * j.vpp * 2 * hop * 0.5);
+    add(s, "pipeline", m * j.vpp * 2 * hop * kHopsSeen);
     add(s, "bubble", (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
     s.bubble = (j.pp - 1) / j.vpp / (m + (j.pp - 1) / j.vpp);
   }
