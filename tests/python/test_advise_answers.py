@@ -65,6 +65,71 @@ def test_what_is_said_to_fit_fits_by_its_high_end():
         section = tables_job.changes(found, found["devices"][0], "en", True)
         for change, row in zip(found["changes"], section.rows):
             low, point, high = change["after"]["total"]
-            assert row[-1] == ("yes" if high <= has else "tight" if point <= has else "unlikely" if low <= has else "no")
-        ranks = [("yes", "tight").index(r[-1]) if r[-1] in ("yes", "tight") else 2 for r in section.rows]
+            assert row[-2] == ("yes" if high <= has else "tight" if point <= has else "unlikely" if low <= has else "no")
+        ranks = [("yes", "tight").index(r[-2]) if r[-2] in ("yes", "tight") else 2 for r in section.rows]
         assert ranks == sorted(ranks)
+
+
+def test_a_given_number_is_what_the_verdict_answers():
+    """--count beyond --most, no power of two, with prices and without: it is the first; where it does not do, that is said."""
+    assert "Take 1024 x H100 80 GB SXM5: as asked, " in top("deepseek-v3", "--device", "h100", "--count", "1024")
+    assert "建议 2 x RTX 4090：按所给数量" in top("llama-7b", "--lora", "16", "--device", "rtx4090", "--count", "2", language="zh")
+    question = ("llama-13b", "--device", "h100", "--count", "48", "--batch", "768", "--tokens", "1e12")
+    found = json.loads(run(*question, "--json").stdout)
+    first = found["verdict"]["first"]
+    assert (first["count"], found["verdict"]["given"], found["layouts"]["count"]) == (48, True, 48)
+    seconds = found["layouts"]["found"][0]["seconds"][1]
+    assert first["hours"][1] == pytest.approx(seconds * found["goals"]["samples"] / 768 / 3600)
+    said = run(*question).stdout
+    assert "Why: the number is yours" in said and any(line.split()[:3] == ["48", "x", "H100"] for line in said.splitlines())
+    late = top("resnet50", "--device", "t4", "--samples", "1e8", "--hours", "20", "--count", "1")
+    assert "1 x T4 are done in" in late and "later than the 20.0 h allowed" in late and "would do it" in late
+
+
+def test_why_so_many(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("device,price_hour,currency\nrtx3060,1.2,CNY\n")
+    question = ("resnet50", "--device", "rtx3060", "--batch", "256", "--samples", "1.15e8", "--prices", str(path))
+    # Within the hours allowed being faster is worth nothing.
+    found = json.loads(run(*question, "--hours", "240", "--json").stdout)
+    assert found["verdict"]["first"]["cost"] == min(r["cost"] for r in found["training"]["rows"])
+    assert "Why 1: " in top(*question, "--hours", "240")
+    found = json.loads(run(*question, "--json").stdout)
+    first, cheaper = found["verdict"]["first"], found["verdict"]["cheapest"]
+    assert first["count"] > 1 and cheaper["cost"] < first["cost"]
+    said = run(*question).stdout
+    times = words.times(cheaper["time"] / first["time"])
+    assert f"Why {first['count']}: {cheaper['count']} x RTX 3060 12 GB costs less" in " ".join(said.split()) and f"takes {times} as long" in " ".join(said.split())
+    assert any(line.split()[:2] == [str(first["count"]), "x"] for line in said.split("Cheapest that trains")[1].splitlines())
+    assert found["layouts"]["count"] == first["count"]
+
+
+@pytest.mark.parametrize("preset,device,job", [("llama-7b", "rtx4090", {}), ("resnet50", "rtx3060", {"batch": 1024}), ("mixtral-8x7b", "h100", {}),
+                                               ("llama3-8b", "l4", {"training": False, "new_tokens": 64})])
+def test_what_to_type_is_the_change(preset, device, job):
+    entry = catalogue.find_device(device)
+    found = ask(preset, job=job, devices=[entry], focus=device)
+    focus = found["devices"][0]
+    seen = 0
+    for change in found["changes"]:
+        option = words.options(focus["job"], change["after"]["job"])
+        if option == "–":
+            assert change["after"]["job"]["recompute_layers"] > 0
+            continue
+        pairs = option.replace("--", "").replace("micro-batch", "micro").replace("-bits", "_bits").split()
+        typed = {k: v if k in ("precision", "optimizer", "recompute", "offload") else float(v) for k, v in zip(pairs[::2], pairs[1::2])}
+        made = ask(preset, job={**job, "batch": focus["job"]["batch"], "micro": focus["job"]["micro"], **typed}, devices=[entry], focus=device)["devices"][0]
+        assert made["total"] == pytest.approx(change["after"]["total"]), option
+        seen += 1
+    assert seen >= 3
+
+
+def test_what_would_fit_the_devices_is_tried():
+    """Where no layout fits, offload and LoRA are tried over the same devices, and what is offered does fit."""
+    question = ("llama-7b", "--device", "rtx4090", "--count", "2")
+    offered = json.loads(run(*question, "--json").stdout)["layouts"]["instead"]
+    assert {o["option"] for o in offered} >= {"--offload all", "--lora 16"}
+    for o in offered:
+        best = json.loads(run(*question, *o["option"].split(), "--json").stdout)["layouts"]["found"][0]
+        assert best["seconds"][1] == pytest.approx(o["seconds"])
+    assert "it would fit with " + offered[0]["option"] in top(*question) and offered[0]["option"] in top(*question, language="zh")

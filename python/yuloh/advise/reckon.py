@@ -29,10 +29,15 @@ def answer(q: Question) -> Dict[str, object]:
         goals["training"] = train(q)
     if not q.training and q.goals.get("rate"):
         goals["serving"] = serve(q)
-    chosen = verdict({**goals, "recommended": recommended, "class": q.size_class, "job": {**_job_defaults(), **q.job}},
-                     {d["id"]: d for d in q.devices}, q.focus is not None)
+    asked = {"recommended": recommended, "class": q.size_class, "job": {**_job_defaults(), **q.job}, "hours": q.goals.get("hours")}
+    entries = {d["id"]: d for d in q.devices}
+    chosen = verdict({**goals, **asked}, entries, q.focus is not None)
+    if q.count and "serving" not in goals and (q.focus or chosen["first"]):
+        with_count = _with_count(q, goals, recommended, q.focus or chosen["first"]["id"])
+        chosen = verdict({**with_count, **{k: v for k, v in asked.items() if k not in with_count}}, entries, q.focus is not None, q.count)
     focus = _focus(q, devices, chosen)
-    count = q.count or (recommended_count(recommended, focus["id"]) or 8)
+    first = chosen["first"]
+    count = q.count or (first["count"] if first and first["id"] == focus["id"] and first["layout"] else recommended_count(recommended, focus["id"]) or 8)
     found = {
         "schema": 1,
         "model": {
@@ -117,6 +122,32 @@ def recommend(q: Question) -> List[dict]:
     return [_named(q, r) for r in found]
 
 
+def _with_count(q: Question, goals: dict, recommended: List[dict], ident: str) -> dict:
+    """The options with the number of `ident` that was given among them, where it does the job. Of a training the row
+    joins those of `goals`, which are shown."""
+    index = next(i for i, d in enumerate(q.devices) if d["id"] == ident)
+    entry = q.devices[index]
+    training = goals.get("training")
+    if training:
+        if not any(r["id"] == ident and r["count"] == q.count for r in training["rows"]):
+            row = _core.advise_train_on(
+                q.network, q.job, q.core_device(entry), q.fabric, float(q.count), float(q.goals["samples"]), q.freedom()
+            )
+            if row:
+                row = _named(q, {**row, "device": index})
+                row["in_time"] = row["hours"][1] <= q.goals.get("hours", float("inf"))
+                training["rows"].append(row)
+                training["any_fits"] = True
+        return {"training": training}
+    found = _searched(q, entry, q.count) if q.training else _served(q, entry, q.count)
+    if not found:
+        return {}
+    price, watts = q.prices.get(ident), catalogue.core_device(entry).get("watts", 0.0)
+    row = {"id": ident, "name": entry["name"], "kind": entry["kind"], "count": q.count, "layout": found[0],
+           "watts": watts * q.count, "price": None if price is None else price * q.count}
+    return {"recommended": [row, *(r for r in recommended if (r["id"], r["count"]) != (ident, q.count))]}
+
+
 def _named(q: Question, row: dict) -> dict:
     """A row of the core with the names of its device before it."""
     entry = q.devices[row.pop("device")]
@@ -141,6 +172,8 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
     found = _searched(q, entry, count) if q.training else _served(q, entry, count)
     made = {"device": focus["id"], "count": count, "found": found}
+    if q.training and not found:
+        made["instead"] = _instead(q, entry, count)
     if found and q.training:
         best = next((x for x in found if not refusal(q.network, x["job"])), found[0])  # a script does what it says
         made["strategy"] = strategy_snippet(best["job"], best["passes"], best["micro_batch"])
@@ -175,6 +208,26 @@ def _searched(q: Question, entry: dict, count: int) -> List[dict]:
         if found:
             return found
     return q.search(entry, count, 6)
+
+
+def _instead(q: Question, entry: dict, count: int) -> List[dict]:
+    """What the search does not change by itself and would make a layout fit: offload (the same training), LoRA (another)."""
+    tried = [{"offload": "optimizer"}, {"offload": "all"}]
+    if q.network["kind"] != "totals" and not q.job.get("lora"):
+        tried += [{"lora": 16.0}, {"lora": 16.0, "weight_bits": 4.0}]
+    kept, made = q.job, []
+    for change in tried:
+        q.job = {**kept, **change}
+        try:
+            found = _searched(q, entry, count)
+        except ValueError:
+            found = []
+        finally:
+            q.job = kept
+        if found:
+            option = " ".join(f"--{k.replace('_', '-')} {v if isinstance(v, str) else format(v, '.0f')}" for k, v in change.items())
+            made.append({"option": option, "seconds": found[0]["seconds"][1], "layout": found[0]})
+    return made
 
 
 def _served(q: Question, entry: dict, count: int) -> List[dict]:

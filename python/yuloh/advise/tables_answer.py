@@ -89,6 +89,9 @@ def _cost(a, value: Optional[float], per: str, language: str) -> str:
 def reason(a, o, language: str) -> str:
     """Why this many of it do."""
     lay = o["layout"]
+    if a["verdict"]["given"] and o["id"] == a["verdict"]["first"]["id"] and o["count"] == a["verdict"]["first"]["count"] > 1:
+        spare = device_row(a, o["id"])["memory_bytes"] - lay["total"][2]
+        return w.word("why_asked", language, w.gib(spare), percent(w.talk_share(lay))) if spare > 0 else w.word("why_asked_tight", language)
     if o["count"] > 1:
         return w.word("why_many", language, o["count"], percent(w.talk_share(lay)))
     has = device_row(a, o["id"])["memory_bytes"]
@@ -98,11 +101,28 @@ def reason(a, o, language: str) -> str:
 
 def _why(a, o, language: str) -> str:
     v = a["verdict"]
-    able = len(_able(a))
-    if len(a["devices"]) == 1:
+    cheaper = v["cheapest"]
+    by_price = v["by"] != "watts"
+    less = {}
+    if cheaper:
+        price = _cost(a, cheaper["cost"], "" if "hours" in cheaper else "an_hour", language).lstrip(", ，") if by_price else f"{_watts(cheaper)} W"
+        took = w.hours(cheaper["hours"][1], language) if "hours" in cheaper else duration(cheaper["time"])
+        less = {"less": w.word("costs_less" if by_price else "draws_less", language), "name": _named(cheaper), "price": price,
+                "time": took, "times": w.times(cheaper["time"] / o["time"])}
+    if v["given"]:
+        return w.word("why_given" if cheaper else "why_yours", language, **less)
+    if len(a["devices"]) > 1:
+        able, most = len(_able(a)), len(a["devices"])
+        if not by_price:
+            return w.word("ans_least_power", language, n=able, m=most, watts=_watts(o))
+        return w.word("ans_dearer" if cheaper else "ans_cheapest", language, n=able, m=most, **less)
+    if "hours" not in o:
         return ""
-    key = {"watts": "ans_least_power", "cost": "ans_cheapest", "cost_hour": "ans_cheapest", "price": "ans_cheapest"}[v["by"]]
-    return w.word(key, language, n=able, m=len(a["devices"]), watts=_watts(o))
+    if cheaper:
+        return w.word("why_dearer", language, count=o["count"], **less)
+    if not by_price and o["count"] == 1:
+        return ""
+    return w.word("why_cheapest" if by_price else "why_least" if "hours" in a["goals"] else "why_fewest", language, count=o["count"])
 
 
 def _watts(o) -> str:
@@ -139,6 +159,8 @@ def _next(a, first, o, language: str) -> str:
 
 def _none(a, language: str) -> List[str]:
     training = a.get("training")
+    if a["verdict"]["given"] is False:
+        return _not_so_many(a, language)
     if training and training["rows"]:
         fastest = min(training["rows"], key=lambda r: r["hours"][1])
         return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=_most(training),
@@ -155,6 +177,29 @@ def _none(a, language: str) -> List[str]:
         made.append(w.word("together", language, device=w.short(focus_row(a)["name"])) + ": "
                     + " + ".join(w.change(c, language) for c in a["together"]))
     return made
+
+
+def _not_so_many(a, language: str) -> List[str]:
+    """The number of devices that was given does not do it; what would."""
+    lay, name = a["layouts"], w.short(focus_row(a)["name"])
+    late = next((r for r in (a.get("training") or {}).get("rows", ()) if (r["id"], r["count"]) == (lay["device"], lay["count"])), None)
+    if late:
+        made = w.word("ans_given_late", language, name=f"{lay['count']} x {name}", hours=w.hours(late["hours"][1], language),
+                      limit=w.hours(a["goals"].get("hours", 0.0), language))
+    else:
+        made = w.word("layouts_none", language, count=lay["count"], device=name)
+    picks = a["verdict"]["picks"]
+    return [made + (w.word("ans_instead", language, _named(picks[0])) if picks else "")] + instead(a, language)
+
+
+def instead(a, language: str) -> List[str]:
+    """What else would make the job fit the devices."""
+    tried = a["layouts"].get("instead")
+    if tried is None:
+        return []
+    if not tried:
+        return [w.word("instead_none", language)]
+    return [w.word("instead", language, w.comma(language).join(f"{t['option']} ({duration(t['seconds'])})" for t in tried))]
 
 
 def _most(training) -> int:

@@ -26,6 +26,11 @@ def training(a, language: str, everything: bool) -> Optional[Section]:
         notes.append(w.word("none_in_time", language))
         best = sorted(t["rows"], key=lambda r: r["hours"][1])[:4]
     best = best if everything else best[:FEW]
+    first = a["verdict"]["first"]
+    if first and all((r["id"], r["count"]) != (first["id"], first["count"]) for r in best):
+        mine = next(r for r in t["rows"] if (r["id"], r["count"]) == (first["id"], first["count"]))
+        key = "cost" if t["by"] == "cost" else "watts"
+        best = sorted([*best, mine], key=lambda r: r[key])
     rows = [
         [
             f"{r['count']} x {w.short(r['name'])}",

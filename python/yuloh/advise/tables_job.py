@@ -8,7 +8,7 @@ from typing import Optional
 from ..report.text import duration, percent
 from . import words as w
 from .section import MARK, Section, device_row, job_words
-from .tables_answer import reason
+from .tables_answer import instead, reason
 
 FEW = 5
 
@@ -121,12 +121,13 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
             w.gib(c["saved"]),
             w.factor(c["time_factor"]),
             w.word(c["after"]["verdict"], language),
+            w.options(focus["job"], c["after"]["job"]),
         ]
         for c in a["changes"][: 10 if everything else FEW]
     ]
-    head = [w.word(k, language) for k in ("change", "saves", "time", "fits")]
+    head = [w.word(k, language) for k in ("change", "saves", "time", "fits", "option")]
     name = w.short(focus["name"])
-    made = Section("changes", w.word("changes", language, device=name), head, rows)
+    made = Section("changes", w.word("changes", language, device=name), head, rows, left=(0, 4))
     if focus["verdict"] in ("no", "unlikely"):
         if a["together"]:
             made.notes.append(
@@ -136,7 +137,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
             made.notes.append(w.word("together_none", language, device=name))
         best = next((c for c in a["changes"] if c["fits"]), None)
         if best:
-            made.notes.append(w.word("changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
+            made.notes.append(w.word("changes_means" if best["what"] in w.OTHERS else "changes_same", language, w.change(best, language), w.factor(best["time_factor"])))
     else:
         made.notes.append(w.word("changes_idle" if focus["verdict"] == "yes" else "changes_tight", language))
     return made
@@ -148,7 +149,7 @@ def layouts(a, language: str, everything: bool) -> Optional[Section]:
     if not a["job"]["training"] or lay["count"] == 1:
         return None
     if not lay["found"]:
-        return Section("layouts", w.word("layouts_none", language, count=lay["count"], device=name))
+        return Section("layouts", w.word("layouts_none", language, count=lay["count"], device=name), notes=instead(a, language))
     rows = [
         [
             w.layout(x["job"], language),

@@ -31,15 +31,19 @@ def use_of(entry: dict) -> str:
     return "server"
 
 
-def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
-    """{"picks", "first", "next", "by"}: options of `found` (an answer without it), best first, at most SHOWN; the first
-    of them; what costs least of those NEXT_FASTER times as fast; what they are ranked by. asked: the user named devices."""
+def verdict(found: dict, entries: Dict[str, dict], asked: bool, count: Optional[int] = None) -> dict:
+    """{"picks", "first", "next", "by", "cheapest", "given"}: options of `found` (an answer without it), best first, at
+    most SHOWN; the first of them, or the number of devices that was given; what costs least of those NEXT_FASTER times as
+    fast; what they are ranked by; what costs less than the first, if anything does; whether a given number does it (None:
+    none was given). asked: the user named devices."""
     options, by = _options(found)
+    # Within the time that is allowed, or the latency, being faster is worth nothing.
+    limited = by in ("cost", "cost_hour") and (by == "cost_hour" or bool(found.get("hours")))
     for o in options:
         o["use"] = use_of(entries[o["id"]])
         # A card for inference and small training is not what a large model is trained on, though it could be.
         o["small"] = found["job"]["training"] and found["class"] >= 2 and "small training" in entries[o["id"]]["use"]
-    ranked = _sensible(options)
+    ranked = _sensible(options, limited)
     picks: List[dict] = []
     if asked or by in ("cost", "cost_hour", "price"):
         taken: set = set()
@@ -49,7 +53,7 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
                 taken.add(o["id"])
     else:
         for use in USES:
-            picks += _sensible([o for o in options if o["use"] == use])[:1]
+            picks += _sensible([o for o in options if o["use"] == use], limited)[:1]
         if len([p for p in picks if p["use"] not in ("cpu", "edge")]) > 0:
             picks = [p for p in picks if p["use"] != "cpu"]
         if found["class"] > 0 and found["job"]["training"]:  # boards are not what such a model is trained on
@@ -61,8 +65,16 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool) -> dict:
                     picks.append(o)
         # On a board first only where nothing else can.
         picks.sort(key=lambda o: (o["use"] in ("edge", "cpu"), ranked.index(o)))
-    first = picks[0] if picks else None
-    return {"picks": picks[:SHOWN], "first": first, "by": by, "next": _next(first, ranked)}
+    given = None
+    if count is not None and (picks or asked):
+        ident = next(iter(entries)) if asked else picks[0]["id"]
+        mine = [o for o in options if o["id"] == ident and o["count"] == count]
+        given = bool(mine)
+        picks = [*mine, *(o for o in picks if not mine or o["id"] != ident)]
+    first = picks[0] if picks and given is not False else None
+    cheaper = [o for o in options if first and o["rank"] < first["rank"] and not o["tight"]]
+    return {"picks": picks[:SHOWN], "first": first, "by": by, "next": _next(first, ranked), "given": given,
+            "cheapest": min(cheaper, key=lambda o: (o["rank"], o["time"]), default=None)}
 
 
 def _options(found: dict):
@@ -95,15 +107,15 @@ def _option(ident: str, name: str, count: int, rank: float, time: float, layout:
     return {"id": ident, "name": name, "count": count, "rank": rank, "time": time, "layout": layout, "tight": tight, **more}
 
 
-def _sensible(options: List[dict]) -> List[dict]:
-    """Cheapest first, those last that are a false economy."""
+def _sensible(options: List[dict], limited: bool) -> List[dict]:
+    """Cheapest first, those last that are a false economy (limited: none is, all are fast enough)."""
 
     def counted(o: dict) -> float:
         # Of what costs nothing the power says which is larger.
         return (o["rank"] or o["watts"] or UNKNOWN) * (TIGHT if o["tight"] else 1)
 
     def poor(o: dict) -> bool:
-        return any(bool(p["rank"]) == bool(o["rank"]) and counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"]
+        return not limited and any(bool(p["rank"]) == bool(o["rank"]) and counted(p) <= HARDLY_LARGER * counted(o) and MUCH_FASTER * p["time"] <= o["time"]
                    for p in options)
 
     return sorted(options, key=lambda o: (o["small"] or poor(o), bool(o["rank"]), counted(o), o["time"]))

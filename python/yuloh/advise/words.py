@@ -53,6 +53,7 @@ WORDS = {
     "layout": ("layout", "切分"),
     "changes": ("What to change on {device}", "{device} 上可以改什么"),
     "change": ("change", "改动"),
+    "option": ("to type", "选项"),
     "saves": ("saves", "节省"),
     "time": ("time", "时间"),
     "together": ("Together these make it fit {device}", "合用以下改动即可放进 {device}"),
@@ -210,8 +211,25 @@ WORDS = {
     "ans_least_power": ("Why: of {m} devices {n} do it, and among what is bought for such work this draws least ({watts} W). "
                         "Power stands in for cost: --prices FILE ranks by yours.",
                         "理由：{m} 种设备中 {n} 种可行，同类用途中此方案功耗最低（{watts} W）。功耗代替费用排序：用 --prices 文件给出您的价格。"),
-    "ans_cheapest": ("Why: of {m} devices {n} have a price and do it; none of them is cheaper without being a false economy.",
-                     "理由：{m} 种设备中 {n} 种有价格且可行，没有更划算的方案。"),
+    "ans_cheapest": ("Why: of {m} devices {n} have a price and do it, and this costs least.", "理由：{m} 种设备中 {n} 种有价格且可行，此方案费用最低。"),
+    "ans_dearer": ("Why: of {m} devices {n} have a price and do it; {name} {less} ({price}) but takes {times} as long ({time}).",
+                   "理由：{m} 种设备中 {n} 种有价格且可行；{name} {less}（{price}），但用时为 {times}（{time}）。"),
+    "why_given": ("Why: the number is yours; {name} {less} ({price}) and takes {times} as long ({time}).", "理由：数量按您所给；{name} {less}（{price}），用时为 {times}（{time}）。"),
+    "why_yours": ("Why: the number is yours; no less of it costs or draws less.", "理由：数量按您所给；没有更省的数量。"),
+    "why_dearer": ("Why {count}: {name} {less} ({price}) but takes {times} as long ({time}).", "为何用 {count} 个：{name} {less}（{price}），但用时为 {times}（{time}）。"),
+    "why_cheapest": ("Why {count}: no other number of it that is in time costs less.", "为何用 {count} 个：能按时完成的数量中费用最低。"),
+    "why_least": ("Why {count}: no smaller number of it is in time. Power stands in for cost: --prices FILE ranks by yours.",
+                  "为何用 {count} 个：更少则不能按时完成。功耗代替费用排序：用 --prices 文件给出您的价格。"),
+    "why_fewest": ("Why {count}: fewer of it do not hold the job. Power stands in for cost: --prices FILE ranks by yours.",
+                   "为何用 {count} 个：更少则放不下。功耗代替费用排序：用 --prices 文件给出您的价格。"),
+    "costs_less": ("costs less", "更便宜"),
+    "draws_less": ("draws less", "功耗更低"),
+    "why_asked": ("as asked, {0} to spare on each; {1} of the time goes to communication", "按所给数量，每个余 {0}；{1} 的时间用于通信"),
+    "why_asked_tight": ("as asked, they just hold it", "按所给数量，勉强放下"),
+    "ans_given_late": ("{name} are done in {hours}, later than the {limit} allowed.", "{name} 需 {hours}，超过限时 {limit}。"),
+    "ans_instead": (" {0} would do it.", "{0} 可行。"),
+    "instead": ("The job was laid out as asked; on these devices it would fit with {0} (time of a step).", "以上按所问方式切分；这些设备加上 {0} 即可放下（括号内为单步时间）。"),
+    "instead_none": ("The job was laid out as asked; neither offload nor LoRA makes it fit these devices.", "以上按所问方式切分；卸载或 LoRA 也无法使其放下。"),
     "ans_sure": ("How sure: memory: {memory}; time: {time}{recalled}.", "把握：内存：{memory}；时间：{time}{recalled}。"),
     "sure_yes": ("even the high end of the estimate fits", "估计区间的上端也放得下"),
     "sure_tight": ("the estimate fits, its high end ({high}) does not: try before buying", "估计值放得下，区间上端（{high}）放不下：购买前请先试"),
@@ -261,6 +279,7 @@ WORDS = {
     "largest_none": ("One {device} does not hold even a batch of one as asked.", "按所问方式，单个 {device} 连批大小 1 也放不下。"),
     "recommended_means": ("Fewer of any of these do not hold it.", "数量再少则放不下。"),
     "changes_means": ("The cheapest that fits: {0} ({1} time).", "放得下的改动中最省的：{0}（时间 {1}）。"),
+    "changes_same": ("The cheapest that fits and leaves the training and its results as they are: {0} ({1} time).", "放得下且不改变训练与结果的改动中最省的：{0}（时间 {1}）。"),
     "changes_tight": ("As it is the estimate fits and its high end does not: those marked yes make it sure.", "按所问方式估计值放得下、上端放不下：标“能”的改动可确保放下。"),
     "changes_idle": ("It fits as it is: these make room for a larger batch or model.", "已经放得下：以上改动可为更大的批或模型腾出空间。"),
     "layouts_means": ("The first is the fastest that fits: {layout}; most is lost to {most} ({share}).", "第一行最快且放得下：{layout}；损失最大的是{most}（{share}）。"),
@@ -403,6 +422,27 @@ def change(c: Dict[str, object], language: str = "en") -> str:
 
 
 TALK = ("tensor", "experts", "context", "pipeline", "data", "offload")
+
+
+OPTIONS = (("precision", "precision"), ("optimizer", "optimizer"), ("recompute", "recompute"), ("offload", "offload"), ("batch", "batch"),
+           ("micro", "micro-batch"), ("lora", "lora"), ("weight_bits", "weight-bits"), ("cache_bits", "cache-bits"), ("dp", "dp"),
+           ("mp", "mp"), ("pp", "pp"), ("sharding", "sharding"), ("stage", "stage"), ("cp", "cp"), ("ep", "ep"))
+
+
+# Changes of the training or of its results (src/advise/changes.cpp).
+OTHERS = ("optimizer", "batch", "lora", "qlora", "weight_bits", "cache_bits")
+
+
+def options(before: Dict[str, object], after: Dict[str, object]) -> str:
+    """What to type to get from one job to another; a part of the layers has no option."""
+    if after.get("recompute_layers"):
+        return "–"
+    made = [
+        f"--{option} {after[k] if isinstance(after[k], str) else format(after[k], '.0f')}"
+        for k, option in OPTIONS
+        if after[k] != before[k] and not (k == "micro" and not after[k])
+    ]
+    return " ".join(made) or "–"
 
 
 def talk_share(layout_: Dict[str, object]) -> float:
