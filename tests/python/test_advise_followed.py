@@ -124,3 +124,9 @@ def test_the_short_names_of_precisions_are_facts_own():
     assert [peak(p) for p in ("fp32", "bf16", "fp16")] == ["float32", "bfloat16", "float16"]
     with pytest.raises(ValueError, match="unknown precision"):
         peak("bf32")
+
+
+def test_float16_of_a_layer_is_planned_without_a_warning(tmp_path):
+    (tmp_path / "net.py").write_text(HEAD)
+    done = run(f"{tmp_path / 'net.py'}:Net", "--input", "8,256", "--device", "a100-80", "--precision", "fp16", "--json")
+    assert json.loads(done.stdout)["plan"]["precision"] == "float16" and not done.stderr

@@ -107,7 +107,7 @@ class _Run:
         self.optimizer = self._optimizer(optimizer) if training else None
         if precision in ("bfloat16", "float16"):
             if training:
-                paddle.amp.decorate(net, self.optimizer, level="O2", dtype=precision)
+                paddle.amp.decorate(net, self.optimizer, level="O2", dtype="bfloat16")  # stands for float16
             else:
                 net.to(dtype=precision)
         specs = _specs(inputs, net)
@@ -141,8 +141,8 @@ class _Run:
             shape = [self.batch or 1, *shape[1:]]
         if any(n < 0 for n in shape):
             raise ValueError(f"facts: only the first extent of an input may be open, got {list(shape)}.")
-        if self.precision in ("bfloat16", "float16") and dtype == "float32":
-            dtype = self.precision
+        if self.precision in ("bfloat16", "float16") and dtype == "float32":  # amp has bfloat16 stand for float16
+            dtype = "bfloat16" if self.training else self.precision
         return _core.dry_tensor(list(shape), dtype)
 
     # ---- layers ----------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class _Run:
 
     # ---- steps -----------------------------------------------------------------------------------------------
     def _forward(self, micro=0):
-        half = self.precision[4:] if self.precision.startswith("amp-") else None
+        half = "bfloat16" if self.precision.startswith("amp-") else None
         with self.paddle.amp.auto_cast(dtype=half) if half else contextlib.nullcontext():
             out = self.net(*self.inputs[micro])
             return self._loss(out, micro) if self.training else out
