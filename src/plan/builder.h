@@ -38,7 +38,7 @@ class PlanBuilder {
   struct Unit {
     TileGroup group;
     Node* node;
-    uint32_t position;
+    uint32_t position, due = UINT32_MAX;  // due: where what reads its results would like to run
     bool late = false, checks = false, may_donate = true;
     std::vector<int> donatable_in;  // donatable inputs (value numbers) that it reads
     std::vector<int> wanted;        // those of them that one of its results may take over
@@ -53,6 +53,7 @@ class PlanBuilder {
   LayoutWish wish(const Node& n) const;
   // schedule.cpp
   void make_units();
+  void find_due(const std::vector<std::vector<int>>& users);
   bool writes_donatable(const Unit& u) const;
   void find_donatable(Unit* u) const;
   void schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits);
