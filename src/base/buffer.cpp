@@ -25,61 +25,65 @@ void tell(const void* block, size_t bytes, bool taken) {
 
 // Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
 // two steps nearly everything lies idle and is wanted again at once, so blocks are kept, but no more than what was once
-// in use at the same time (and a little): then another plan's sizes push idle blocks out, the largest first.
+// in use at the same time (and a little): then another plan's sizes push idle blocks out, the largest first. What tensors
+// and plans asked for (`allocated_`) is what users are told; the blocks that it lies in (`used_`) may be larger.
 class Allocator {
  public:
   explicit Allocator(bool dry) : dry_(dry) {}
   ~Allocator() { trim(0); }  // a dry one: after its last storage
   // `scratch`: a larger block will do, so that work of changing sizes goes on in the pages it has.
   void* get(size_t bytes, size_t* rounded, bool scratch) {
-    *rounded = round_up(bytes);
+    const size_t asked = *rounded = round_up(bytes);
     std::lock_guard lock(mu_);
+    if (limit_ && allocated_ + asked > limit_)
+      fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", allocated_,
+           " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
     if (scratch && *rounded >= kLargeScratch) {
       auto it = free_.lower_bound(*rounded);
       while (it != free_.end() && it->second.empty()) it = free_.erase(it);
       if (it != free_.end()) *rounded = it->first;
     }
-    if (limit_ && allocated_ + *rounded > limit_)
-      fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", allocated_,
-           " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
     void* p = nullptr;
     if (auto it = free_.find(*rounded); it != free_.end() && !it->second.empty()) {
       p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;
     } else {
-      const size_t use = allocated_ + *rounded;
+      const size_t use = used_ + *rounded;
       if (use + idle_ > high(use)) trim(use < most_used_ ? most_used_ - use : 0);
       if (*rounded > (size_t{1} << 46) || (!dry_ && !available(use + idle_, *rounded)) ||
           !(p = dry_ ? promised(*rounded) : from_system(*rounded)))
         fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
              " in use. Hint: use a smaller batch.");
     }
-    allocated_ += *rounded;
-    most_used_ = std::max(most_used_, allocated_);
+    if (*rounded > asked) roomy_[p] = asked;
+    allocated_ += asked, used_ += *rounded;
+    most_used_ = std::max(most_used_, used_);
     max_allocated_ = std::max(max_allocated_, allocated_);
-    max_reserved_ = std::max(max_reserved_, allocated_ + idle_);
-    if (!dry_) tell(p, *rounded, true);
+    max_reserved_ = std::max(max_reserved_, used_ + idle_);
+    if (!dry_) tell(p, asked, true);
     return p;
   }
   void put(void* p, size_t rounded) {
     std::lock_guard lock(mu_);
-    allocated_ -= rounded;
-    if (!dry_) tell(p, rounded, false);
+    size_t asked = rounded;
+    if (const auto it = roomy_.find(p); it != roomy_.end()) asked = it->second, roomy_.erase(it);
+    allocated_ -= asked, used_ -= rounded;
+    if (!dry_) tell(p, asked, false);
     free_[rounded].push_back(p);
     idle_ += rounded;
-    if (allocated_ + idle_ > high(allocated_)) trim(most_used_ - allocated_);
+    if (used_ + idle_ > high(used_)) trim(most_used_ - used_);
   }
   void trim_all() {
     std::lock_guard lock(mu_);
     trim(0);
-    most_used_ = allocated_;
+    most_used_ = used_;
   }
   MemoryStats stats() {
     std::lock_guard lock(mu_);
-    return {allocated_, allocated_ + idle_, max_allocated_, max_reserved_};
+    return {allocated_, used_ + idle_, max_allocated_, max_reserved_};
   }
   void reset_max() {
     std::lock_guard lock(mu_);
-    max_allocated_ = allocated_, max_reserved_ = allocated_ + idle_;
+    max_allocated_ = allocated_, max_reserved_ = used_ + idle_;
   }
   void set_limit(size_t b) {
     std::lock_guard lock(mu_);
@@ -143,8 +147,9 @@ class Allocator {
   const bool dry_;
   std::mutex mu_;
   std::map<size_t, std::vector<void*>> free_;
-  size_t allocated_ = 0, idle_ = 0, max_allocated_ = 0, max_reserved_ = 0, limit_ = 0;
-  size_t most_used_ = 0;  // as max_allocated_, but users cannot reset it
+  std::map<const void*, size_t> roomy_;  // blocks in use that are larger than what was asked for, and that
+  size_t allocated_ = 0, used_ = 0, idle_ = 0, max_allocated_ = 0, max_reserved_ = 0, limit_ = 0;
+  size_t most_used_ = 0;  // blocks; users cannot reset it
 };
 
 namespace {
