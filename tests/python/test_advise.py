@@ -58,10 +58,11 @@ def test_faults_are_found():
         0, {"value": 1, "source": "recalled", "date": "2026-11-30", "note": ""}
     )
     broken["fabrics"]["roce-100"]["source"] = "hearsay"
+    broken["devices"][6]["bought_for"] = "the moon"
     said = "\n".join(catalogue.faults(broken))
     for words in ("has no source", "has no date", "is also t4's", "holds a figure twice", "watts is -1"):
         assert words in said, said
-    for words in ("host_link is derived by no rule", "as recalled though it was read", "network roce-100"):
+    for words in ("host_link is derived by no rule", "as recalled though it was read", "network roce-100", "bought for 'the moon'"):
         assert words in said, said
 
 

@@ -31,6 +31,8 @@ SCALE = {
 # Kinds of sources; a derived figure follows from read ones by the rule in its note.
 KINDS = ("vendor", "secondary", "derived", "article", "recalled")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+# What devices are bought for; of each the verdict names one.
+USES = ("course", "workstation", "server", "china", "edge", "cpu")
 DEVICE_KINDS = ("gpu", "npu", "edge", "cpu")
 SHARES = ("matrix_efficiency", "stream_efficiency", "spread")  # what was measured of it beside figures
 
@@ -52,6 +54,11 @@ def devices() -> List[dict]:
 def reckoned(training: bool = False) -> List[dict]:
     """Those that are complete enough to reckon with; for `training`, without what is made for inference alone."""
     return [d for d in devices() if not d.get("incomplete") and (d.get("training", True) or not training)]
+
+
+def common() -> List[str]:
+    """Ids of the cards that large models are usually trained on, the first first."""
+    return [d["id"] for d in devices() if d.get("common")]
 
 
 def fabrics() -> Dict[str, dict]:
@@ -320,6 +327,8 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             found.append(f"{where}: kind {d.get('kind')!r}")
         if not isinstance(d.get("training", True), bool):
             found.append(f"{where}: training {d['training']!r}")
+        if d.get("bought_for") not in USES:
+            found.append(f"{where}: bought for {d.get('bought_for')!r}")
         for figure, values in d.get("figures", {}).items():
             if figure not in c["units"]:
                 found.append(f"{where}: {figure} has no unit")

@@ -222,7 +222,7 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     ids = [
         answer["focus"],
         *(o["id"] for o in answer["verdict"]["picks"]),
-        *(("a100-80", "h100") if q.size_class >= 2 else ()),
+        *(catalogue.common() if q.size_class >= 2 else ()),
         *(r["id"] for r in answer["recommended"]),
     ]
     known = {d["id"]: d for d in q.devices}

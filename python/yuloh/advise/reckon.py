@@ -160,7 +160,7 @@ def recommended_count(recommended: List[dict], ident: str) -> Optional[int]:
 
 def _focus(q: Question, rows: List[dict], chosen: dict) -> dict:
     """The device that is looked at closely: the user's, the one to take; for large models the common card."""
-    ids = [q.focus] if q.focus else [*(["a100-80"] if q.size_class >= 2 and q.training else []), *(o["id"] for o in chosen["picks"]), "a100-80"]
+    ids = [q.focus] if q.focus else [*(catalogue.common()[:1] if q.size_class >= 2 and q.training else []), *(o["id"] for o in chosen["picks"]), *catalogue.common()]
     return next((r for i in ids for r in rows if r["id"] == i), rows[0])
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-USES = ("course", "workstation", "server", "china", "edge", "cpu")
-CHINESE = ("Huawei", "Kunlunxin", "Cambricon", "Hygon", "Moore Threads", "Iluvatar", "Enflame", "Biren", "MetaX")
+from . import catalogue
+
 SHOWN = 5
 # Of two machines the larger is the sensible one where it costs at most this much more and is that many times as fast.
 HARDLY_LARGER, MUCH_FASTER = 1.25, 2.0
@@ -20,15 +20,8 @@ UNKNOWN = 1e9  # watts: last
 
 
 def use_of(entry: dict) -> str:
-    """Which of USES a device is bought for."""
-    if entry.get("vendor") in CHINESE or "(China)" in entry["use"]:
-        return "china"
-    if entry["kind"] in ("edge", "cpu"):
-        return entry["kind"]
-    for word, use in (("course work", "course"), ("workstation", "workstation")):
-        if word in entry["use"]:
-            return use
-    return "server"
+    """Which of catalogue.USES a device is bought for; of the user's own its kind says it."""
+    return entry.get("bought_for") or (entry["kind"] if entry["kind"] in ("edge", "cpu") else "server")
 
 
 def verdict(found: dict, entries: Dict[str, dict], asked: bool, count: Optional[int] = None) -> dict:
@@ -42,7 +35,7 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool, count: Optional[
     for o in options:
         o["use"] = use_of(entries[o["id"]])
         # A card for inference and small training is not what a large model is trained on, though it could be.
-        o["small"] = found["job"]["training"] and found["class"] >= 2 and "small training" in entries[o["id"]]["use"]
+        o["small"] = found["job"]["training"] and found["class"] >= 2 and bool(entries[o["id"]].get("small"))
     ranked = _sensible(options, limited)
     picks: List[dict] = []
     if asked or by in ("cost", "cost_hour", "price"):
@@ -52,14 +45,14 @@ def verdict(found: dict, entries: Dict[str, dict], asked: bool, count: Optional[
                 picks.append(o)
                 taken.add(o["id"])
     else:
-        for use in USES:
+        for use in catalogue.USES:
             picks += _sensible([o for o in options if o["use"] == use], limited)[:1]
         if len([p for p in picks if p["use"] not in ("cpu", "edge")]) > 0:
             picks = [p for p in picks if p["use"] != "cpu"]
         if found["class"] > 0 and found["job"]["training"]:  # boards are not what such a model is trained on
             picks = [p for p in picks if p["use"] != "edge"] or picks
         if found["class"] >= 2:  # few uses are left: the common card, and others of the servers
-            usual = [o for o in ranked if o["id"] in ("a100-80", "h100")]
+            usual = [o for o in ranked if entries[o["id"]].get("common")]
             for o in [*usual, *(o for o in ranked if o["use"] == "server")]:
                 if len(picks) < SHOWN and all(o["id"] != p["id"] for p in picks):
                     picks.append(o)
