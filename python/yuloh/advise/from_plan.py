@@ -202,8 +202,9 @@ def _facts(model, specs, job, batch: int, limit: Optional[int]) -> dict:
         return facts(model, specs, **words)
     except Exception as error:  # whatever the user's model raises: one sentence, no traceback
         said = str(error).strip().splitlines() or [""]
+        indices = ", with :int64 where indices are meant" if "integer" in said[0] else ""
         raise ValueError(
-            f"advise: the model cannot be traced: {type(error).__name__}: {said[0][:300]} Hint: check --input."
+            f"advise: the model cannot be traced: {type(error).__name__}: {said[0][:300]} Hint: check --input{indices}."
         ) from error
 
 
