@@ -133,3 +133,57 @@ def test_what_would_fit_the_devices_is_tried():
         best = json.loads(run(*question, *o["option"].split(), "--json").stdout)["layouts"]["found"][0]
         assert best["seconds"][1] == pytest.approx(o["seconds"])
     assert "it would fit with " + offered[0]["option"] in top(*question) and offered[0]["option"] in top(*question, language="zh")
+
+
+def test_headlines_say_what_was_assumed():
+    """Tokens and batch that nobody gave; what was given is not called assumed."""
+    shown = " ".join(run("bert-base", "--device", "rtx4090").stdout.split())
+    assert "batch 32, 512 tokens, adamw" in shown and "512 tokens a sequence assumed (--seq); batch assumed: 32 (--batch)" in shown
+    given = run("bert-base", "--device", "rtx4090", "--seq", "128", "--batch", "16").stdout
+    assert "batch 16, 128 tokens" in given and "assumed (--seq)" not in given and "batch assumed" not in given
+    shown = " ".join(run("bert-base", "--device", "rtx4090", "--language", "zh").stdout.split())
+    assert "（1.10 亿 参数），训练（bf16、批大小 32、512 词元、adamw）" in shown and "假设批大小 32（--batch）" in shown
+
+
+def test_details_are_of_what_is_recommended():
+    for question in (("llama3-8b", "--inference"), ("--params", "7e9", "--layers", "32", "--hidden", "4096", "--seq", "4096")):
+        found = json.loads(run(*question, "--json").stdout)
+        assert found["focus"] == found["layouts"]["device"] == found["verdict"]["first"]["id"]
+
+
+def test_the_class_promises_nothing_of_another_job():
+    claim = "training does not fit one common card"
+    assert claim in top("llama-7b", "--device", "a100-80")
+    assert claim not in top("llama-7b", "--device", "rtx4090", "--lora", "16") and claim not in top("llama3-8b", "--inference", "--device", "l4")
+
+
+def test_a_network_is_named_where_it_is_used():
+    one = run("llama-7b", "--lora", "16", "--device", "rtx4090", "--count", "2", "--language", "zh").stdout
+    assert "InfiniBand" not in one and "PCIe 单向" in one
+    assert "300 GB/s each way between devices" in run("llama-7b", "--device", "a100-80", "--count", "8").stdout
+    assert "InfiniBand HDR，200 Gbit/s/设备" in run("llama-7b", "--device", "a100-80", "--count", "16", "--language", "zh").stdout
+
+
+def test_no_change_costs_much_for_little():
+    found = ask("resnet50", job={"training": False}, devices=[catalogue.find_device("t4")], focus="t4")
+    assert all(c["time_factor"] <= 2 for c in found["changes"])
+    found = ask("llama-7b", job={"lora": 16.0}, devices=[catalogue.find_device("rtx4090")], focus="rtx4090")
+    assert all(c["time_factor"] <= 1.05 or c["saved"] > 0.05 * 24 * 2**30 for c in found["changes"])
+    assert any(c["time_factor"] > 2 for c in ask("llama-7b", devices=[catalogue.find_device("rtx4090")], focus="rtx4090")["changes"])
+
+
+def test_a_year_has_its_hours(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("device,price_hour,currency\nt4,3,CNY\n")
+    question = ("resnet50", "--device", "t4", "--samples", "1.15e8", "--prices", str(path), "--runs-per-day", "2")
+    found = json.loads(run(*question, "--json").stdout)
+    year, first = found["yearly"], found["verdict"]["first"]
+    assert (year["count"], year["hours_run"]) == (first["count"], first["hours"][1])
+    assert (year["machines"] - 1) * 8760 < year["hours"] <= year["machines"] * 8760 and year["machines"] > 1
+    assert f"{year['machines']} of these machines" in run(*question).stdout
+
+
+def test_a_serving_rate_has_one_maximum():
+    found = json.loads(run("resnet50", "--device", "t4", "--inference", "--rate", "500", "--p99", "20", "--json").stdout)
+    said = top("resnet50", "--device", "t4", "--inference", "--rate", "500", "--p99", "20")
+    assert f"up to {words.three(found['verdict']['first']['most_rate'])}/s within 20.0 ms" in said and "keeps up with" not in said

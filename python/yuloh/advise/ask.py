@@ -58,6 +58,8 @@ def question_from(args):
     if args.input and source != "plan":
         raise ValueError(f"advise: --input is for a script or a model file, got it for {title}. Hint: FILE.py:NAME --input SHAPE.")
     remarks = job.pop("remarks", [])
+    if source == "preset" and network["kind"] in ("decoder", "encoder") and "seq" not in given:
+        remarks = [*remarks, f"preset_seq|{network['seq']}"]
     own_micro = job.pop("own_micro", None)
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []

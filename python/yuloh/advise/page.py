@@ -83,7 +83,7 @@ def view(answer: Dict[str, object], language: str) -> dict:
         "w": lambda key, *args: w.word(key, language, *args),
         "headline": tables.lines(answer, language)[0],
         "answer": tables.lines(answer, language)[1:],
-        "class": w.word(f"class{answer['class']}", language),
+        "class": w.class_words(answer, language),
         "cards": [
             {
                 "name": w.word("needs", language),
@@ -93,7 +93,7 @@ def view(answer: Dict[str, object], language: str) -> dict:
             {
                 "name": w.word("class", language),
                 "value": w.number(answer["model"]["params"]),
-                "note": w.word(f"class{answer['class']}", language),
+                "note": w.class_words(answer, language),
             },
             *_first_card(answer, language),
         ],

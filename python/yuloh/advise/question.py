@@ -56,6 +56,8 @@ class Question:
                 self.job["micro"] = self.own_micro
             elif self.size_class >= 2:
                 self.job["micro"] = 1
+        if training and not self.given_batch:
+            self.remarks.append(f"assumed_batch|{self.job['batch']:.0f}")
         self.job = floats(self.job)
         if not self.devices:
             self.devices = catalogue.reckoned(bool(training))

@@ -17,6 +17,8 @@ from .verdict import verdict
 
 # Serving: the share of the memory that is used, as vLLM's default, and tokens of an answer where none are given.
 SERVED_SHARE = 0.9
+# A change that costs time saves at least this share of the device's memory.
+LEAST_SAVED = 0.05
 NEW_TOKENS = 256
 
 
@@ -159,19 +161,32 @@ def recommended_count(recommended: List[dict], ident: str) -> Optional[int]:
 
 
 def _focus(q: Question, rows: List[dict], chosen: dict) -> dict:
-    """The device that is looked at closely: the user's, the one to take; for large models the common card."""
-    ids = [q.focus] if q.focus else [*(catalogue.common()[:1] if q.size_class >= 2 and q.training else []), *(o["id"] for o in chosen["picks"]), *catalogue.common()]
+    """The device that is looked at closely: the user's, else the one to take."""
+    ids = [q.focus] if q.focus else [*(o["id"] for o in chosen["picks"]), *catalogue.common()]
     return next((r for i in ids for r in rows if r["id"] == i), rows[0])
 
 
 def _changes(q: Question, focus: dict, together: bool) -> List[dict]:
-    return _core.advise_changes(q.network, q.job, q.core_device(_entry(q, focus["id"])), q.fabric, together)
+    found = _core.advise_changes(q.network, q.job, q.core_device(_entry(q, focus["id"])), q.fabric, together)
+    return found if together else [c for c in found if _worth(c, focus)]
+
+
+def _worth(change: dict, focus: dict) -> bool:
+    """Whether a change is sensible to offer: not much time for hardly any memory, nor for what fits without it."""
+    fits = focus["verdict"] == "yes"
+    little = change["saved"] < LEAST_SAVED * focus["memory_bytes"]
+    return not (little and change["time_factor"] > 1.05 and (fits or not change["fits"])) and not (fits and change["time_factor"] > 2)
 
 
 def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
     found = _searched(q, entry, count) if q.training else _served(q, entry, count)
-    made = {"device": focus["id"], "count": count, "found": found}
+    inside = 1 < count <= entry["per_node"]
+    core = q.core_device(entry)
+    # As the core reckons (src/advise/step.cpp): without a link of their own two share the host's.
+    link = core.get("link") or core.get("host_link", 0.0) / 2
+    made = {"device": focus["id"], "count": count, "found": found, "link": link if inside and link else None,
+            "pcie": "link" not in entry["figures"]}
     if q.training and not found:
         made["instead"] = _instead(q, entry, count)
     if found and q.training:

@@ -32,13 +32,16 @@ def focus_row(a) -> dict:
     return device_row(a, a["focus"])
 
 
-def job_words(job, language: str, used: str = "") -> str:
-    """The job in a few words; `used`: the precision of a device that has not the one asked for."""
+def job_words(a, language: str, used: str = "") -> str:
+    """The job of an answer in a few words; `used`: the precision of a device that has not the one asked for."""
+    job = a["job"]
     parts = [used or str(job["precision"]), w.word("batch", language, f"{job['batch']:.0f}")]
     if job.get("micro"):
         parts.append(f"{w.word('micro', language)} {job['micro']:.0f}")
+    if a["model"]["kind"] in ("decoder", "encoder"):
+        parts.append(w.word("tokens_each", language, f"{a['model']['seq']:.0f}"))
     if job.get("lora"):
-        parts.append(f"LoRA {job['lora']:.0f} ({job.get('lora_targets', 'attention')})")
+        parts.append(f"LoRA {job['lora']:.0f}" + w.brackets(w.word(str(job.get("lora_targets", "attention")), language), language))
     if job.get("weight_bits"):
         parts.append(f"{job['weight_bits']:.0f}-bit")
     if job["training"]:

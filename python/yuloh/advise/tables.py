@@ -44,6 +44,6 @@ def closing(a, language: str) -> List[str]:
         made.append(w.word("assumed", language))
     if a["remarks"]:
         made.append(
-            f"{w.word('remarks', language)}: {'; '.join(w.remark(r, language) for r in a['remarks'])}"
+            w.word("remarks", language) + w.colon(language) + ("；" if language == "zh" else "; ").join(w.remark(r, language) for r in a["remarks"])
         )
     return made

@@ -30,8 +30,8 @@ def _need(a, language: str) -> str:
     # The whole batch at once: what is taken may count on smaller passes, and says so.
     whole = training and not a["job"].get("micro") and focus["passes"] == 1 == focus["devices"]
     return w.word(
-        "ans_need_whole" if whole else "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"]), what=what,
-        job=job_words(a["job"], language, focus["precision_used"]), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
+        "ans_need_whole" if whole else "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"], language), what=what,
+        job=job_words(a, language, focus["precision_used"]), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
 
 
 def _half(a, language: str) -> str:
@@ -75,7 +75,7 @@ def _taken(a, o, language: str) -> str:
         return w.word("ans_take_hours", language, name=name, hours=point, low=low, high=high, limit=limit,
                       energy=f"{three(o['kilowatt_hours'])} kWh", cost=_cost(a, o["cost"], "", language))
     if "p99" in o:
-        return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), load=percent(o["load"]),
+        return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), limit=duration(a["goals"].get("p99", 1.0)),
                       most=three(o["most_rate"]), cost=_cost(a, o["cost"], "an_hour", language))
     unit = w.word("a_step" if a["job"]["training"] else "a_batch", language)
     return w.word("ans_take", language, name=name, why=reason(a, o, language), time=duration(o["time"]), unit=unit,
@@ -83,7 +83,7 @@ def _taken(a, o, language: str) -> str:
 
 
 def _cost(a, value: Optional[float], per: str, language: str) -> str:
-    return "" if value is None else f", {w.cost(value, a['currency'])}{w.word(per, language) if per else ''}"
+    return "" if value is None else f"{'，' if language == 'zh' else ', '}{w.cost(value, a['currency'])}{w.word(per, language) if per else ''}"
 
 
 def reason(a, o, language: str) -> str:
@@ -174,7 +174,7 @@ def _none(a, language: str) -> List[str]:
     made = [w.word("ans_none" if len(a["devices"]) > 1 else "ans_none_one", language, m=len(a["devices"]), name=w.short(nearest["name"]), has=w.gib(nearest["memory_bytes"]),
                    needs=w.gib(nearest["total"][1]))]
     if a["together"]:
-        made.append(w.word("together", language, device=w.short(focus_row(a)["name"])) + ": "
+        made.append(w.word("together", language, device=w.short(focus_row(a)["name"])) + w.colon(language)
                     + " + ".join(w.change(c, language) for c in a["together"]))
     return made
 
@@ -236,4 +236,4 @@ def _remark(a, o, language: str) -> str:
         return w.layout(lay["job"], language)
     spare = w.gib(device_row(a, o["id"])["memory_bytes"] - lay["total"][2])
     fit = w.word("fits_tight", language) if o["tight"] else w.word("fits_spare", language, spare)
-    return f"{fit}; {w.word('talk', language)} {percent(w.talk_share(lay))}" if o["count"] > 1 else fit
+    return f"{fit}{'；' if language == 'zh' else '; '}{w.word('talk', language)} {percent(w.talk_share(lay))}" if o["count"] > 1 else fit

@@ -12,6 +12,7 @@ from . import words as w
 from .section import Section, device_row
 
 FEW = 5
+YEAR = 8760  # hours
 
 
 def training(a, language: str, everything: bool) -> Optional[Section]:
@@ -118,7 +119,7 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
         [
             w.short(r["name"]),
             *("–" if r[p] is None else three(r[p]) for p in ("fp32", "fp16", "int8")),
-            f"{r['watts']:g}",
+            f"{r['watts']:g} W" if r["watts"] else "–",
             *((w.cost(r["price"], a["currency"]),) if priced else ()),
             _for_money(r[by], language) if math.isinf(r[by]) else three(r[by]),
         ]
@@ -134,7 +135,8 @@ def yearly(found: dict, runs_per_day: float) -> dict:
     best = (found.get("training") or {}).get("best")
     if not best:
         raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")
-    top = best[0]
+    first = found.get("verdict", {}).get("first") or {}
+    top = first if "hours" in first else best[0]  # what is recommended
     price = device_row(found, top["id"])["price"]
     hours, money = _core.advise_yearly(runs_per_day, top["hours"][1], float(top["count"]), price or 0.0)
     return {
@@ -143,11 +145,13 @@ def yearly(found: dict, runs_per_day: float) -> dict:
         "count": top["count"],
         "hours_run": top["hours"][1],
         "hours": hours,
+        "machines": max(1, math.ceil(hours / YEAR)),
         "money": None if price is None else money,
     }
 
 
 def yearly_words(found: dict, language: str) -> str:
     y = found["yearly"]
-    line = f"{w.word('yearly', language)}: {y['runs_per_day']:g} x {w.hours(y['hours_run'], language)} x 365 = {y['hours']:,.0f} h ({y['count']} x {y['device']})"
-    return line + ("" if y["money"] is None else f" = {w.cost(y['money'], found['currency'])}")
+    line = f"{w.word('yearly', language)}{w.colon(language)}{y['runs_per_day']:g} x {w.hours(y['hours_run'], language)} x 365 = {y['hours']:,.0f} h ({y['count']} x {y['device']})"
+    line += "" if y["money"] is None else f" = {w.cost(y['money'], found['currency'])}"
+    return line + (w.word("yearly_machines", language, n=y["machines"], name=f"{y['count']} x {y['device']}") if y["machines"] > 1 else "")

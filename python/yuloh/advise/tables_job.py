@@ -18,7 +18,7 @@ def memory(a, focus, language: str) -> Section:
     rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
     rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
     head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
-    title = w.word("memory_of", language, what=f"{what} ({job_words(a['job'], language, focus['precision_used'])})", device=w.short(focus["name"]))
+    title = w.word("memory_of", language, what=what + w.brackets(job_words(a, language, focus["precision_used"]), language), device=w.short(focus["name"]))
     most = max(focus["memory"], key=lambda i: i[2])
     means = w.word("memory_means", language, item=w.word(most[0], language), share=percent(most[2] / focus["total"][1]),
                    shrink=w.word(_shrinks(most[0], a["job"]["training"]), language))
@@ -131,7 +131,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
     if focus["verdict"] in ("no", "unlikely"):
         if a["together"]:
             made.notes.append(
-                w.word("together", language, device=name) + ": " + " + ".join(w.change(c, language) for c in a["together"])
+                w.word("together", language, device=name) + w.colon(language) + " + ".join(w.change(c, language) for c in a["together"])
             )
         else:
             made.notes.append(w.word("together_none", language, device=name))
@@ -163,7 +163,8 @@ def layouts(a, language: str, everything: bool) -> Optional[Section]:
         for x in lay["found"][: 6 if everything else 3]
     ]
     head = [w.word(k, language) for k in ("layout", "needs", "fits", "step", "bubble", "talk", "share")]
-    title = f"{w.word('layouts', language, count=lay['count'], device=name)} ({a['network']['name']})"
+    over = w.word("inside_pcie" if lay["pcie"] else "inside", language, f"{lay['link'] / 1e9:.3g}") if lay["link"] else w.network(a["network"]["name"], language)
+    title = w.word("layouts", language, count=lay["count"], device=name) + w.brackets(over, language)
     code = [
         f"# {w.word('strategy', language)}",
         *lay["strategy"].splitlines(),

@@ -24,7 +24,7 @@ def plain(section: Section) -> str:
 def report(a: Dict[str, object], language: str = "en", everything: bool = False) -> str:
     """The answer in words. everything: all devices and the decision matrix too."""
     top = [line for sentence in tables.lines(a, language) for line in paragraph(sentence)]
-    top += paragraph(f"{w.word('class', language)}: {w.word('class%d' % a['class'], language)}")
+    top += paragraph(w.word("class", language) + w.colon(language) + w.class_words(a, language))
     last = [line for sentence in tables.closing(a, language) for line in paragraph(sentence)]
     parts = ["\n".join(top), *(plain(s) for s in tables.sections(a, language, everything)), "\n".join(last)]
     return "\n\n".join(parts)

@@ -17,6 +17,16 @@ WORDS = {
                "大型（10 亿至 100 亿参数）：训练一张普通卡放不下"),
     "class3": ("very large (1e10 parameters and more): hundreds of GB, a cluster", "超大型（100 亿参数以上）：数百 GB，需要集群"),
     "memory_of": ("Memory of {what} on {device}", "{device} 上{what}所需内存"),
+    "class2_other": ("large (1e9 to 1e10 parameters)", "大型（10 亿至 100 亿参数）"),
+    "class3_other": ("very large (1e10 parameters and more)", "超大型（100 亿参数以上）"),
+    "tokens_each": ("{0} tokens", "{0} 词元"),
+    "attention": ("attention", "注意力"),
+    "all": ("all", "全部"),
+    "inside_pcie": ("inside one server, PCIe, {0} GB/s each way", "单台服务器内，PCIe 单向 {0} GB/s"),
+    "inside": ("inside one server, {0} GB/s each way between devices", "单台服务器内，设备间单向 {0} GB/s"),
+    "assumed_batch": ("batch assumed: {0} (--batch)", "假设批大小 {0}（--batch）"),
+    "preset_seq": ("{0} tokens a sequence assumed (--seq)", "假设每条序列 {0} 词元（--seq）"),
+    "yearly_machines": (". A year has 8,760 hours: {n} of these machines ({name} each) at once", "。一年 8,760 小时：需同时使用 {n} 套（每套 {name}）"),
     "training": ("training", "训练"),
     "inference": ("inference", "推理"),
     "item": ("item", "项目"),
@@ -66,7 +76,7 @@ WORDS = {
     "launch": ("Launch (on every server)", "启动命令（每台服务器）"),
     "train_choice": ("Cheapest that trains {samples} in time", "按时训练 {samples} 的最省方案"),
     "serve_choice": ("Cheapest that serves {rate} requests/s, 99 of 100 within {limit}", "每秒 {rate} 个请求、P99 不超过 {limit} 的最省方案"),
-    "hours": ("hours", "小时"),
+    "hours": ("takes", "用时"),
     "energy": ("energy", "能耗"),
     "cost": ("cost", "费用"),
     "none_in_time": ("None of them is in time; the fastest:", "没有方案能按时完成；最快的是："),
@@ -92,7 +102,7 @@ WORDS = {
     "best": ("recommended", "推荐"),
     "article": ("the article says", "文章推荐"),
     "article_holds": ("the article says (holds it)", "文章推荐（能否放下）"),
-    "assumed": ("shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine",
+    "assumed": ("Shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine",
                 "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测"),
     "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
                 "来源：内存与时间为计算值；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u)。"),
@@ -153,8 +163,8 @@ WORDS = {
     "pareto": ("Cost against time", "费用与时间"),
     "pareto_means": (
         "A dot is a device in one number: further left is faster, further down cheaper. The line joins those that none beats in both; "
-        "the ring is the recommendation, pale dots are too late.",
-        "每个点是一种设备与数量：越靠左越快，越靠下越省。折线连接无法同时被超过的方案；圆环为推荐，浅色点来不及。",
+        "the ring is the recommendation, hollow dots are later than --hours allows.",
+        "每个点是一种设备与数量：越靠左越快，越靠下越省。折线连接无法同时被超过的方案；圆环为推荐，空心点超过 --hours 限时。",
     ),
     "bars_means": (
         "The mark is what the device has. What reaches beyond it does not fit.", "竖线为设备容量；超出则放不下。"),
@@ -203,8 +213,8 @@ WORDS = {
     "ans_take_hours": ("Take {name}: done in {hours} ({low} to {high}){limit}, {energy}{cost}.",
                        "建议 {name}：{hours} 完成（{low} 至 {high}）{limit}，{energy}{cost}。"),
     "ans_limit": (" of the {0} allowed", "，限时 {0}"),
-    "ans_take_rate": ("Take {name}: 99 of 100 requests answered within {p99}, at {load} of what it keeps up with, {most}/s at most{cost}.",
-                      "建议 {name}：P99 为 {p99}，负载 {load}，上限每秒 {most} 个请求{cost}。"),
+    "ans_take_rate": ("Take {name}: 99 of 100 requests answered within {p99}, up to {most}/s within {limit}{cost}.",
+                      "建议 {name}：P99 为 {p99}；{limit} 内每秒最多 {most} 个请求{cost}。"),
     "a_step": ("a step", "单步"),
     "a_batch": ("a batch", "每批"),
     "an_hour": (" an hour", "/小时"),
@@ -230,7 +240,7 @@ WORDS = {
     "ans_instead": (" {0} would do it.", "{0} 可行。"),
     "instead": ("The job was laid out as asked; on these devices it would fit with {0} (time of a step).", "以上按所问方式切分；这些设备加上 {0} 即可放下（括号内为单步时间）。"),
     "instead_none": ("The job was laid out as asked; neither offload nor LoRA makes it fit these devices.", "以上按所问方式切分；卸载或 LoRA 也无法使其放下。"),
-    "ans_sure": ("How sure: memory: {memory}; time: {time}{recalled}.", "把握：内存：{memory}；时间：{time}{recalled}。"),
+    "ans_sure": ("How sure: of the memory, {memory}; of the time, {time}{recalled}.", "把握：内存：{memory}；时间：{time}{recalled}。"),
     "sure_yes": ("even the high end of the estimate fits", "估计区间的上端也放得下"),
     "sure_tight": ("the estimate fits, its high end ({high}) does not: try before buying", "估计值放得下，区间上端（{high}）放不下：购买前请先试"),
     "sure_measured": ("by this machine's measured rates", "按本机实测速率"),
@@ -362,6 +372,8 @@ def ratio(value: float, least: float, language: str) -> str:
 
 
 def gib(value: float) -> str:
+    if value < 2**20 / 100:
+        return f"{three(value / 2**10)} KiB" if value >= 1 else "0 MiB"
     return f"{three(value / 2**30)} GiB" if value >= 2**20 * 100 else f"{three(value / 2**20)} MiB"
 
 
@@ -378,8 +390,33 @@ def hours(value: float, language: str = "en") -> str:
     return f"{three(value / 24)} {word('day', language)}"
 
 
-def number(value: float) -> str:
-    """7e9 -> "7.00e9", 25557032 -> "25.6e6"; small whole numbers as they are."""
+def brackets(said: str, language: str) -> str:
+    return f"（{said}）" if language == "zh" else f" ({said})"
+
+
+def colon(language: str) -> str:
+    return "：" if language == "zh" else ": "
+
+
+def class_words(a: Dict[str, object], language: str = "en") -> str:
+    """The class of a model; that its training fits no common card is said of such a training alone."""
+    plain = a["job"]["training"] and not a["job"].get("lora")
+    key = f"class{a['class']}"
+    return word(key if plain or f"{key}_other" not in WORDS else f"{key}_other", language)
+
+
+def network(name: str, language: str = "en") -> str:
+    if language != "zh":
+        return name
+    for english, chinese in ((", ", "，"), (" for each device", "/设备"), (" for each server", "/服务器"), (" a server", "/服务器")):
+        name = name.replace(english, chinese)
+    return name
+
+
+def number(value: float, language: str = "en") -> str:
+    """7e9 -> "7.00e9", 25557032 -> "25.6e6", in Chinese 70.0 亿, 2,560 万; small whole numbers as they are."""
+    if language == "zh" and value >= 1e5:
+        return f"{three(value / 1e8)} 亿" if value >= 1e8 else f"{three(value / 1e4)} 万"
     for scale, end in ((1e12, "e12"), (1e9, "e9"), (1e6, "e6")):
         if value >= scale:
             return f"{three(value / scale)}{end}"
