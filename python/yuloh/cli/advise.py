@@ -11,7 +11,7 @@ yuloh advise llama-7b --lora 16 --weight-bits 4 --device rtx4090     adapters be
 yuloh advise llama3-8b --inference --seq 4096 --new-tokens 256       requests at once, tokens a second by batch
 yuloh advise mixtral-8x7b --count 16 --device h100 --fleet train.py  experts; a training script for Paddle's fleet
 yuloh advise resnet50 --inference --rate 2400 --p99 18 --prices my_prices.csv
-yuloh advise --scenario nlp                               one of the article's: course, vision, nlp, pretrain, edge
+yuloh advise --scenario nlp                               a known task: course, vision, nlp, pretrain, edge
 yuloh advise --list devices|presets|networks|scenarios|matrix      what is known; yuloh advise --show t4: every figure and source
 
 The first lines say what to take, why, how sure that is, and what the next larger device buys. Exit status: 0 with an
@@ -82,7 +82,7 @@ def add(commands) -> None:
         "--time-limit", type=_number, metavar="S", help="of a script until its first step (default: 120)"
     )
     p.add_argument("--list", **_one_of(*LISTS), dest="what", help="print what the catalogue knows")
-    p.add_argument("--scenario", metavar="NAME", help="one of the article's scenarios: candidates, and why which")
+    p.add_argument("--scenario", metavar="NAME", help="course, vision, nlp, pretrain or edge: candidates, and why which")
     p.add_argument("--show", metavar="DEVICE", help="every figure of a device with its source and date")
     _model_options(p.add_argument_group("the model in numbers"))
     _job_options(p.add_argument_group("the job"))
