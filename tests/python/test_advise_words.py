@@ -133,9 +133,9 @@ def test_tables():
 
 
 def test_devices_have_a_use():
-    from yuloh.advise.verdict import USES, use_of
+    from yuloh.advise.verdict import use_of
 
-    assert {use_of(d) for d in catalogue.devices()} == set(USES)
+    assert {use_of(d) for d in catalogue.devices()} == set(catalogue.USES)
 
 
 def test_a_device_without_bf16_is_reckoned_and_labelled_in_fp16():
