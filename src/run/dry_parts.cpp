@@ -35,6 +35,7 @@ int32_t DryParts::number_of(const Value& v) {
   if (v.node->kind == Node::Kind::kOp && v.node->op->view && !v.node->inputs.empty() &&
       v.node->materialised(v.index) && !numbers_.count(v.node->id)) {
     const int32_t scope = std::exchange(scope_, v.node->pos.scope);
+    numbers_[v.node->id];  // known from here on: add_part asks for the number of its result
     add_part(*v.node, flush_, -1);
     scope_ = scope;
   }
