@@ -6,8 +6,6 @@
 
 namespace yuloh {
 Ref<Buffer> read_value(const Value&) { std::abort(); }
-Ref<Buffer> row_major(const TensorType&, Ref<Buffer>) { std::abort(); }
-Ref<Buffer> row_major_copy(const TensorType&, const Buffer&) { std::abort(); }
 size_t bytes_of(const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); }
 std::string describe_position(const SourcePos&) { return {}; }
 }  // namespace yuloh
