@@ -146,6 +146,19 @@ MODELS = {
 }
 
 
+def decayed(parameters):
+    return paddle.optimizer.Momentum(parameters=parameters, weight_decay=1e-4)
+
+
+# As such models are trained; Adam for the others.
+OPTIMIZERS = {"resnet50": decayed, "mobilenet_v2": decayed, "vit": lambda p: paddle.optimizer.AdamW(parameters=p),
+              "gpt": lambda p: paddle.optimizer.AdamW(parameters=p)}
+
+
+def optimizer_of(name):
+    return OPTIMIZERS.get(name, lambda p: paddle.optimizer.Adam(parameters=p))
+
+
 HELD_OUT = ("mobilenet_v1", "resnet50", "mobilenet_v3", "squeezenet", "shufflenet", "densenet", "vit")  # of the time model
 
 
@@ -171,7 +184,7 @@ def loop(case, times):
     x, y, loss_fn = made(inputs(batch)), made(labels(batch)), loss_of(name)
     spent = []
     if case["training"]:
-        opt = paddle.optimizer.Adam(parameters=net.parameters())
+        opt = optimizer_of(name)(net.parameters())
         for _ in range(STEPS + times):
             begin = time.perf_counter()
             with paddle.amp.auto_cast(enable=half, dtype="bfloat16"):
@@ -232,7 +245,7 @@ def asked(case):
     make, inputs, labels, _, blocks = MODELS[case["model"]]
     batch = case["batch"]
     return paddle.advise.facts(
-        make, [inputs(batch)], labels=[labels(batch)], loss=loss_of(case["model"]), training=case["training"],
+        make, [inputs(batch)], labels=[labels(batch)], loss=loss_of(case["model"]), optimizer=optimizer_of(case["model"]), training=case["training"],
         precision="float32" if case["precision"] == "float32" else "amp-bfloat16", recompute=blocks if case["recompute"] else False)
 
 
