@@ -302,7 +302,7 @@ HEAD = """# Estimates against measurements
 `yuloh.advise.facts` and `yuloh advise` say what a step needs before it runs; this page says how far that is from what
 happens. Every measured row is a fresh process that runs an ordinary loop of a few steps ({machine}); allocator is
 `paddle.device.max_memory_allocated()`, process is VmHWM, seconds are the median of the last steps, of all cases of a model in
-one process. Made by `python bench/estimates.py --json F` (memory, at any time), `yuloh calibrate` and `bench/estimates.py --times
+one process. vit and gpt train with AdamW, resnet50 and mobilenet_v2 with Momentum and weight decay, the others with Adam. Made by `python bench/estimates.py --json F` (memory, at any time), `yuloh calibrate` and `bench/estimates.py --times
 --json F` one after the other on a quiet machine, then `--write docs/estimates.md --json F`.
 
 Which kinds of layers `yuloh calibrate` trains and the form of the time model (`src/advise/rates.cpp`) were chosen while looking at

@@ -21,6 +21,9 @@ struct Device {
   double stream_efficiency = 0;  // measured share of the bandwidth; 0: assumed
   double spread = 0;             // measured: a step takes so many times more or less than predicted; 0: assumed
   double price = -1;             // of a device hour, user's currency; below 0: not known
+
+  // bytes/s each way between two of a server; over the host, down and up again
+  double between() const { return link > 0 ? link : host_link / 2; }
 };
 
 struct Fabric {

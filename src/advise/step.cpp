@@ -48,8 +48,7 @@ struct Group {
 };
 // Link of a group of `size` neighbours, `span` devices apart at most.
 Group link_of(const Device& d, const Fabric& f, double span) {
-  // Through the host, down and up again; a group over servers goes round inside each of them too.
-  const double inside = std::max(d.link > 0 ? d.link : d.host_link / 2, 1e9);
+  const double inside = std::max(d.between(), 1e9);  // a group over servers goes round inside each of them too
   if (span > d.per_node) return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * kLinkShare, f.latency};
   return {inside * kLinkShare, 3e-6};
 }

@@ -35,14 +35,14 @@ class Allocator {
   void* get(size_t bytes, size_t* rounded, bool scratch) {
     const size_t asked = *rounded = round_up(bytes);
     std::lock_guard lock(mu_);
-    if (limit_ && allocated_ + asked > limit_)
-      fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", allocated_,
-           " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
     if (scratch && *rounded >= kLargeScratch) {
       auto it = free_.lower_bound(*rounded);
       while (it != free_.end() && it->second.empty()) it = free_.erase(it);
-      if (it != free_.end()) *rounded = it->first;
+      if (it != free_.end() && (!limit_ || used_ + it->first <= limit_)) *rounded = it->first;
     }
+    if (limit_ && used_ + *rounded > limit_)  // blocks, not what was asked for: a ceiling is one of memory
+      fail(ErrorKind::kMemory, "allocate: memory limit, got a request of ", bytes, " bytes with ", used_,
+           " in use; expected at most ", limit_, ". Hint: use a smaller batch or raise the limit.");
     void* p = nullptr;
     if (auto it = free_.find(*rounded); it != free_.end() && !it->second.empty()) {
       p = it->second.back(), it->second.pop_back(), idle_ -= *rounded;

@@ -113,11 +113,7 @@ class GruGradKernel final : public Kernel {  // weight, states, act, h, gh? -> d
 bool gru_fits(const KernelRequest& r, std::string* why) { return fits(r, 1, why); }
 std::unique_ptr<Kernel> make_gru(const KernelRequest& r) { return std::make_unique<GruKernel>(r); }
 
-bool gru_grad_fits(const KernelRequest& r, std::string* why) {
-  if (!r.call.has("ga")) return fits(r, 0, why);
-  *why = "the gates themselves have a gradient";
-  return false;
-}
+bool gru_grad_fits(const KernelRequest& r, std::string* why) { return grad_fits(r, why); }
 std::unique_ptr<Kernel> make_gru_grad(const KernelRequest& r) { return std::make_unique<GruGradKernel>(r); }
 
 }  // namespace yuloh

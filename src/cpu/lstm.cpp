@@ -110,11 +110,7 @@ class LstmGradKernel final : public Kernel {  // weight, c, cells, act, gh?, gc?
 bool lstm_fits(const KernelRequest& r, std::string* why) { return fits(r, 1, why); }
 std::unique_ptr<Kernel> make_lstm(const KernelRequest& r) { return std::make_unique<LstmKernel>(r); }
 
-bool lstm_grad_fits(const KernelRequest& r, std::string* why) {
-  if (!r.call.has("ga")) return fits(r, 0, why);
-  *why = "the gates themselves have a gradient";
-  return false;
-}
+bool lstm_grad_fits(const KernelRequest& r, std::string* why) { return grad_fits(r, why); }
 std::unique_ptr<Kernel> make_lstm_grad(const KernelRequest& r) { return std::make_unique<LstmGradKernel>(r); }
 
 LayoutWish all_row_major(const Call& c) {

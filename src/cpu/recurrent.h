@@ -119,5 +119,10 @@ inline bool fits(const KernelRequest& r, size_t weight, std::string* why) {
     }
   return true;
 }
+inline bool grad_fits(const KernelRequest& r, std::string* why) {
+  if (!r.call.has("ga")) return fits(r, 0, why);
+  *why = "the gates themselves have a gradient";
+  return false;
+}
 
 }  // namespace yuloh::recurrent

@@ -355,6 +355,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_group", &group, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "freedom"_a);
   m.def("advise_group_decoding", &group_decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a,
         "freedom"_a);
+  m.def("advise_link", [](nb::dict device) { return device_from(device).between(); }, "device"_a);
   m.def("advise_least", &least, "network"_a, "job"_a, "devices"_a, "fabric"_a, "most"_a, "freedom"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
         "most"_a, "freedom"_a);

@@ -182,9 +182,7 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
     found = _searched(q, entry, count) if q.training else _served(q, entry, count)
     inside = 1 < count <= entry["per_node"]
-    core = q.core_device(entry)
-    # As the core reckons (src/advise/step.cpp): without a link of their own two share the host's.
-    link = core.get("link") or core.get("host_link", 0.0) / 2
+    link = _core.advise_link(q.core_device(entry))
     made = {"device": focus["id"], "count": count, "found": found, "link": link if inside and link else None,
             "pcie": "link" not in entry["figures"]}
     if q.training and not found:
