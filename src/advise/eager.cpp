@@ -6,15 +6,6 @@
 #include "advise/account.h"
 
 namespace yuloh::advise {
-namespace {
-// What PyTorch stores for an op beyond what our row makes.
-double extra_bytes(const DryNode& d) {
-  if (d.op == "softmax_nll") return static_cast<double>(d.first);     // log-probabilities; here their sum per row
-  if (d.op == "keep_mask") return 3 * static_cast<double>(d.bytes);  // a dropout mask in float32 on the CPU; here bytes
-  return 0;
-}
-}  // namespace
-
 double eager_peak(const DryFlush& flush, bool training) {
   const std::vector<DryNode>& nodes = flush.nodes;
   const auto n = static_cast<int32_t>(nodes.size());
@@ -36,13 +27,11 @@ double eager_peak(const DryFlush& flush, bool training) {
     const DryNode& d = nodes[static_cast<size_t>(i)];
     const bool made = !d.view && root[static_cast<size_t>(i)] == i && !(training && update(i));
     if (made) {
-      const double bytes = static_cast<double>(d.bytes) + extra_bytes(d);
+      const double bytes = static_cast<double>(d.bytes) + d.eager_keeps;
       held += bytes;
       freed[static_cast<size_t>(std::clamp(last[static_cast<size_t>(i)], i, n))] += bytes;
     }
-    // Convolutions of channels-first tensors work on reordered copies of operands and result.
-    const double copies = d.kind == "conv" ? static_cast<double>(d.read + d.bytes) : 0;
-    most = std::max(most, held + copies);
+    most = std::max(most, held + d.eager_copies);
     held -= freed[static_cast<size_t>(i)];
   }
   return most;

@@ -304,7 +304,8 @@ const Register rows{
      .channels_last = true,
      .kind = "conv",
      .contraction = true,
-     .channel_axis = [](const Call&) -> int64_t { return 0; }},
+     .channel_axis = [](const Call&) -> int64_t { return 0; },
+     .eager = {.copies = 1}},  // reordered ones of channels-first tensors
     {.schema = "channel_bias(Tensor x, Tensor bias) -> Tensor",
      .doc = "x [N, C, spatial...] + bias [C] in the dtype of x.",
      .infer = infer_bias,
@@ -325,7 +326,8 @@ const Register rows{
      },
      .needs = "grad weight",
      .channels_last = true,
-     .kind = "conv"},
+     .kind = "conv",
+     .eager = {.copies = 1}},
     {.schema = "conv_grad_weight(Tensor x, Tensor grad, int[] kernel_size, int[] stride, int[] padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",
@@ -338,7 +340,8 @@ const Register rows{
      },
      .needs = "x grad",
      .channels_last = true,
-     .kind = "conv"},
+     .kind = "conv",
+     .eager = {.copies = 1}},
     {.schema = "conv_transpose(Tensor x, Tensor weight, int[] stride, int[] padding, int[] output_padding, "
                "int[] dilation, "
                "int groups=1) -> Tensor",

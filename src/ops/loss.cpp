@@ -244,7 +244,8 @@ const Register cores{
        return {dx.dtype() == c.type(0).dtype ? dx : cast(dx, c.type(0).dtype), Value()};
      },
      .needs = "x label out1",
-     .takes_narrow = true},
+     .takes_narrow = true,
+     .eager = {.first = 1}},  // log-probabilities; here their sum per row
     {.schema = "softmax_nll_dx(Tensor x, Tensor label, Tensor lse, Tensor g, int ignore_index, int axis, dtype? "
                "dtype=None, dtype? out=None) -> Tensor",
      .inner = true,

@@ -102,6 +102,9 @@ struct OpDef {
   int64_t (*channel_axis)(const Call&) = nullptr;
   const char* statistics = "";                 // inputs that training updates without a gradient: "mean variance"
   bool forwards = false;                       // its results are inputs of it: costs nothing in any system
+  // Of a system that runs op by op: what it keeps for the gradient beside the results, in bytes of operand 0 and of the
+  // results; what it copies while the op runs, of all operands and results (advise/eager.cpp).
+  struct Eager { float first = 0, results = 0, copies = 0; } eager = {};
   const char* fills = "";                      // a row of the same arguments that works out one extent given as -1
   // ---- filled by the table ----
   std::string name;

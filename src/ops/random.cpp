@@ -240,7 +240,8 @@ const Register sources{
      },
      .host = host_keep_mask,
      .no_grad = true,
-     .random = true},
+     .random = true,
+     .eager = {.results = 3}},  // float32 on the CPU; here bytes
     {.schema = "randint_static(int low, int high, int[] shape, dtype dtype) -> Tensor",
      .doc = "Integers in [low, high).",
      .infer = [](const Call& c) -> Types {

@@ -74,14 +74,17 @@ namespace {
 DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>& number) {
   DryNode d;
   const auto bytes = [](const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); };
+  size_t read = 0;
   for (const Value& v : n.inputs) {
     const auto it = number.find(v.node.get());
     d.inputs.push_back(it == number.end() ? -1 : it->second);
-    d.read += bytes(v.type());
+    read += bytes(v.type());
   }
   for (const auto& o : n.outputs) d.bytes += bytes(o.type);
-  d.op = n.op->name, d.kind = kernel_kind(*n.op);
-  if (!n.inputs.empty()) d.first = bytes(n.inputs[0].type());
+  const OpDef::Eager& eager = n.op->eager;
+  const size_t first = n.inputs.empty() ? 0 : bytes(n.inputs[0].type());
+  d.eager_keeps = eager.first * static_cast<double>(first) + eager.results * static_cast<double>(d.bytes);
+  d.eager_copies = eager.copies * static_cast<double>(read + d.bytes);
   // Names for what is there already cost nothing in any system.
   d.view = n.op->view || n.op->forwards;
   return d;

@@ -16,9 +16,9 @@ namespace yuloh {
 
 struct DryNode {  // as it was recorded: before passes, fusion and planning
   std::vector<int32_t> inputs;  // nodes of the same flush; -1: there before
-  size_t bytes = 0, read = 0;   // of its results, of its operands
-  std::string_view op, kind;    // name, kernel_kind
-  size_t first = 0;             // bytes of operand 0
+  size_t bytes = 0;             // of its results
+  // OpDef::eager in bytes: what another system keeps beside the results, what it copies while the op runs.
+  double eager_keeps = 0, eager_copies = 0;
   bool view = false, leaves = false;
 };
 
