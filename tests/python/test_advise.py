@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,9 @@ A100 = catalogue.core_device(catalogue.find_device("a100-80"))
 
 
 def run(*words, ok=0):
+    plain = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}  # it would hide what is never flushed
     done = subprocess.run(
-        [sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True, timeout=120, env=plain
     )
     assert done.returncode == ok, done.stdout + done.stderr
     return done

@@ -16,13 +16,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from typing import Dict, List, Optional, Sequence
 
 SECONDS = 120.0  # of the script, until its first optimizer step
 START = "import sys; from yuloh.advise.contained import main; main(sys.argv[1])"
-GRACE = 5.0  # more, for what holds the interpreter
+GRACE = 5.0  # more, for what does not end by itself
+HELD = 1.0  # after so much more a script that does not let the interpreter go is told from outside of it
 MARK = "YULOH_ADVISE_SCRIPT"  # in the environment of all that a script starts
 
 
@@ -151,7 +153,9 @@ def main(text: str) -> None:
     path = os.path.abspath(asked["file"])
     crash = os.fdopen(os.dup(asked["crash"]), "w")
     faulthandler.enable(crash)
-    faulthandler.dump_traceback_later(asked["seconds"], exit=True, file=crash)
+    # This one reads frames that may be changing, so it is only for a script that stands still in a call.
+    faulthandler.dump_traceback_later(asked["seconds"] + HELD, exit=True, file=crash)
+    _end_late(path, asked["crash"], asked["seconds"])
     _note_ends(path, asked["crash"], own)
     found: Dict[str, object]
     try:
@@ -161,7 +165,11 @@ def main(text: str) -> None:
     if os.getpid() == own:
         with os.fdopen(result, "w", encoding="utf-8") as file:
             json.dump(found, file)
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):  # the script's, as it left them
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
     os.kill(os.getpid(), signal.SIGKILL)  # nothing that the script registered runs, no thread of it is waited for
 
 
@@ -193,6 +201,22 @@ def _nothing():
     import contextlib
 
     return contextlib.nullcontext()
+
+
+def _end_late(path: str, crash: int, seconds: float) -> None:
+    """Ends this process after `seconds`, with the line of the script that the main thread is at."""
+    main_thread = threading.get_ident()
+
+    def end() -> None:
+        time.sleep(seconds)
+        frame = sys._current_frames().get(main_thread)
+        while frame is not None and frame.f_code.co_filename != path:
+            frame = frame.f_back
+        at = "" if frame is None else f'  File "{path}", line {frame.f_lineno}\n'
+        os.write(crash, f"Timeout\n{at}".encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _note_ends(path: str, crash: int, own: int) -> None:
