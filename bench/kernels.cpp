@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel benchmark: every candidate of matmul and of the convolutions of ResNet-50 and MobileNetV2 (batch 64, 32x32) on
-// this machine, next to the measured FMA peak. `yuloh_kernel_bench [matmul|conv|depthwise|pointwise] [--bf16] [--threads N]
+// Kernel benchmark: every candidate of matmul and of the convolutions of ResNet-50 and MobileNetV2 (batch 64,
+// 32x32) on this machine, next to the measured FMA peak. `yuloh_kernel_bench
+// [matmul|conv|depthwise|pointwise] [--bf16] [--threads N]
 // [--json]`; best of at least 7 runs each.
 #include <algorithm>
 #include <chrono>
@@ -157,8 +158,9 @@ struct ConvCase {
 // Depthwise convolutions of MobileNetV2 (what strides make of 32x32).
 std::vector<ConvCase> mobilenet_v2() {
   std::vector<ConvCase> r;
-  constexpr int64_t kRows[][4] = {{32, 1, 16, 1}, {96, 2, 16, 1}, {144, 1, 8, 1}, {144, 2, 8, 1}, {192, 1, 4, 2},
-                                  {192, 2, 4, 1}, {384, 1, 2, 4}, {576, 1, 2, 2}, {576, 2, 2, 1}, {960, 1, 1, 3}};
+  constexpr int64_t kRows[][4] = {{32, 1, 16, 1}, {96, 2, 16, 1}, {144, 1, 8, 1}, {144, 2, 8, 1},
+                                  {192, 1, 4, 2}, {192, 2, 4, 1}, {384, 1, 2, 4}, {576, 1, 2, 2},
+                                  {576, 2, 2, 1}, {960, 1, 1, 3}};
   for (const auto& k : kRows) r.push_back({k[0], k[0], 3, k[1], k[2], k[3], k[0]});
   return r;
 }
@@ -180,10 +182,11 @@ std::vector<ConvCase> resnet50() {
 
 // Its 1x1 convolutions.
 std::vector<ConvCase> mobilenet_v2_pointwise() {
-  constexpr int64_t kRows[][4] = {{32, 16, 16, 1}, {16, 96, 16, 1}, {96, 24, 8, 1}, {24, 144, 8, 2}, {144, 24, 8, 1}, {144, 32, 4, 1},
-                                  {32, 192, 4, 3}, {192, 32, 4, 2}, {192, 64, 2, 1}, {64, 384, 2, 4}, {384, 64, 2, 3}, {384, 96, 2, 1},
-                                  {96, 576, 2, 3}, {576, 96, 2, 2}, {576, 160, 1, 1}, {160, 960, 1, 3}, {960, 160, 1, 2}, {960, 320, 1, 1},
-                                  {320, 1280, 1, 1}};
+  constexpr int64_t kRows[][4] = {{32, 16, 16, 1},  {16, 96, 16, 1},  {96, 24, 8, 1},   {24, 144, 8, 2},
+                                  {144, 24, 8, 1},  {144, 32, 4, 1},  {32, 192, 4, 3},  {192, 32, 4, 2},
+                                  {192, 64, 2, 1},  {64, 384, 2, 4},  {384, 64, 2, 3},  {384, 96, 2, 1},
+                                  {96, 576, 2, 3},  {576, 96, 2, 2},  {576, 160, 1, 1}, {160, 960, 1, 3},
+                                  {960, 160, 1, 2}, {960, 320, 1, 1}, {320, 1280, 1, 1}};
   std::vector<ConvCase> r;
   for (const auto& k : kRows) r.push_back({k[0], k[1], 1, 1, k[2], k[3]});
   return r;
@@ -219,7 +222,8 @@ void convs(Printer& out, const std::vector<ConvCase>& cases, DType t) {
     for (int role = 0; role < 3; ++role) {
       if (role == 1 && c.in == 3) continue;
       const int64_t o = (c.extent - 1) / c.stride + 1;
-      const double flops = 2.0 * 64 * static_cast<double>(c.out * c.in / c.groups * c.kernel * c.kernel * o * o);
+      const double flops =
+          2.0 * 64 * static_cast<double>(c.out * c.in / c.groups * c.kernel * c.kernel * o * o);
       const auto all = measure(conv_value(c, role, t));
       constexpr const char* kRoles[] = {"conv", "conv_grad_input", "conv_grad_weight"};
       out.row(cat(kRoles[role], " ", c.in, ">", c.out, " k", c.kernel, " s", c.stride, " ", c.extent, "x",
@@ -241,14 +245,10 @@ int main(int argc, char** argv) {
   bool json = false;
   DType dtype = DType::kFloat32;
   for (int i = 1; i < argc; ++i) {
-    if (!std::strcmp(argv[i], "--json"))
-      json = true;
-    else if (!std::strcmp(argv[i], "--bf16"))
-      dtype = DType::kBFloat16;
-    else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
-      set_num_threads(std::atoi(argv[++i]));
-    else
-      what = argv[i];
+    if (!std::strcmp(argv[i], "--json")) json = true;
+    else if (!std::strcmp(argv[i], "--bf16")) dtype = DType::kBFloat16;
+    else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc) set_num_threads(std::atoi(argv[++i]));
+    else what = argv[i];
   }
   register_cpu();
   const double peak = peak_flops();

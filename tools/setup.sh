@@ -33,4 +33,4 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
 pip "scikit-build-core==1.1.2" "nanobind==3.1.0" "onednn-devel-cpu-gomp==2023.2.0" "onednn-cpu-gomp==2023.2.0" "cmake>=3.25,<4" ninja numpy
-pip "pytest>=7" "pytest-xdist>=3" "jinja2>=3" "matplotlib>=3.5" "rich>=12" "pillow>=9.1" "selenium>=4"
+pip "pytest>=7" "pytest-xdist>=3" "jinja2>=3" "matplotlib>=3.5" "rich>=12" "pillow>=9.1" "selenium>=4" "clang-format==14.0.6"

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: %s MODEL [PARAMS]\n", argv[0]);
     return 2;
   }
-  if (yuloh_predictor_create(argv[1], argc > 2 ? argv[2] : NULL, NULL, &predictor) != YULOH_OK) return failed("load");
+  if (yuloh_predictor_create(argv[1], argc > 2 ? argv[2] : NULL, NULL, &predictor) != YULOH_OK)
+    return failed("load");
   count = yuloh_predictor_input_count(predictor);
   if (count > 8) return 2;
   for (i = 0; i < count; ++i) {

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "advise/account.h"
-#include "advise/eager.h"
-#include "advise/split.h"
-#include "plan/traffic.h"
 
 #include <algorithm>
 #include <map>
 
+#include "advise/eager.h"
+#include "advise/split.h"
+#include "plan/traffic.h"
+
 namespace yuloh::advise {
 namespace {
-// The dry run allocates as the real one does; what differs is when threads and loaders hold a buffer a little longer.
+// The dry run allocates as the real one does; what differs is when threads and loaders hold a buffer a little
+// longer.
 constexpr double kPeakSpread = 0.02;
 constexpr double kEagerSpread = 0.15;  // other systems: docs/estimates.md compares
 
 int32_t scope_of(const DryFlush& f, int32_t step) {
-  return step < 0 || step >= static_cast<int32_t>(f.plan->steps.size()) ? 0 : f.scope_of(f.plan->steps[static_cast<size_t>(step)]);
+  return step < 0 || step >= static_cast<int32_t>(f.plan->steps.size())
+             ? 0
+             : f.scope_of(f.plan->steps[static_cast<size_t>(step)]);
 }
 bool is_backward(int32_t scope) { return scope < 0; }
 int32_t plain(int32_t scope) { return scope < 0 ? -1 - scope : scope; }
@@ -58,26 +62,33 @@ void add_memory(const DryRun& run, const MemoryStats& end, const Rates& rates, F
   m.interpreter = rates.interpreter, m.scratch += rates.scratch;
   size_t steps = 0;  // of the largest plan
   for (const DryFlush& f : run.flushes) steps = std::max(steps, f.plan->steps.size());
-  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share + static_cast<double>(steps) * rates.step_bytes;
-  m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread, Origin::kComputed);
-  const auto at = std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
+  m.code = static_cast<double>(run.cache.bytes()) * rates.code_share +
+           static_cast<double>(steps) * rates.step_bytes;
+  m.process = Figure::within(m.reserved.value + m.interpreter + m.scratch + m.code, rates.process_spread,
+                             Origin::kComputed);
+  const auto at =
+      std::find_if(run.flushes.begin(), run.flushes.end(), [](const DryFlush& f) { return f.peak; });
   if (at != run.flushes.end()) {
     const Held h = fullest(*at);
     m.activations = h.by[kActivation], m.gradients += h.by[kGradient];
     m.temporaries = h.by[kTemporary] + h.by[kUpdate], m.workspace = h.workspace;
     for (const ValueLife& v : at->plan->lives)
-      if (v.leaves && facts->training && class_of(*at, v) == kActivation && plain(scope_of(*at, v.made)) >= kScopeFirstLayer)
+      if (v.leaves && facts->training && class_of(*at, v) == kActivation &&
+          plain(scope_of(*at, v.made)) >= kScopeFirstLayer)
         m.activations += static_cast<double>(v.bytes);
   }
-  const double named = m.weights + m.buffers + m.gradients + m.optimizer + m.activations + m.temporaries + m.workspace + m.inputs;
+  const double named = m.weights + m.buffers + m.gradients + m.optimizer + m.activations + m.temporaries +
+                       m.workspace + m.inputs;
   m.slack = m.peak.value - named;
 }
 
 void add_eager(const DryRun& run, size_t from, Facts* facts) {
   const MemoryFacts& m = facts->memory;
   double most = 0;
-  for (size_t k = from; k < run.flushes.size(); ++k) most = std::max(most, eager_peak(run.flushes[k], facts->training));
-  facts->memory.eager = Figure::within(m.weights + m.buffers + m.optimizer + m.inputs + most, kEagerSpread, Origin::kComputed);
+  for (size_t k = from; k < run.flushes.size(); ++k)
+    most = std::max(most, eager_peak(run.flushes[k], facts->training));
+  facts->memory.eager =
+      Figure::within(m.weights + m.buffers + m.optimizer + m.inputs + most, kEagerSpread, Origin::kComputed);
 }
 
 void add_work(const DryRun& run, size_t from, double read, const Rates& rates, Facts* facts) {
@@ -96,8 +107,10 @@ void add_work(const DryRun& run, size_t from, double read, const Rates& rates, F
       KindFacts& t = kinds[{kind, std::string(dtype_name(s.dtype))}];
       t.kind = kind, t.dtype = std::string(dtype_name(s.dtype));
       const double time = rates.seconds(work_of(s, scope == kScopeOptimizer, far[i]));
-      ++t.calls, t.flops += cost.flops, t.moved += cost.bytes, t.seconds += time, t.origin = rates.origin, seconds += time;
-      for (int32_t l = plain(scope) - kScopeFirstLayer; l >= 0 && l < static_cast<int32_t>(facts->layers.size());
+      ++t.calls, t.flops += cost.flops, t.moved += cost.bytes, t.seconds += time, t.origin = rates.origin,
+                                                                                  seconds += time;
+      for (int32_t l = plain(scope) - kScopeFirstLayer;
+           l >= 0 && l < static_cast<int32_t>(facts->layers.size());
            l = facts->layers[static_cast<size_t>(l)].parent) {
         LayerFacts& layer = facts->layers[static_cast<size_t>(l)];
         (is_backward(scope) ? layer.flops_backward : layer.flops_forward) += cost.flops;
@@ -116,12 +129,17 @@ void add_work(const DryRun& run, size_t from, double read, const Rates& rates, F
   }
   const double n = static_cast<double>(std::max<int64_t>(1, facts->accumulate));
   for (LayerFacts& l : facts->layers) {
-    for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward, &l.activation_bytes,
-                      &l.seconds_forward, &l.seconds_backward}) *x /= n;
+    for (double* x : {&l.flops_forward, &l.flops_backward, &l.moved_forward, &l.moved_backward,
+                      &l.activation_bytes, &l.seconds_forward, &l.seconds_backward})
+      *x /= n;
   }
-  seconds += rates.host_seconds(facts->training, calls, static_cast<double>(facts->kernels), facts->moved, read);
-  if (rates.origin == Origin::kAssumed) facts->notes.push_back("seconds: catalogue peak x assumed efficiency; yuloh calibrate measures this machine.");
-  if (!rates.disturbed.empty()) facts->notes.push_back(cat("seconds: ", rates.disturbed, "; yuloh calibrate measures again."));
+  seconds +=
+      rates.host_seconds(facts->training, calls, static_cast<double>(facts->kernels), facts->moved, read);
+  if (rates.origin == Origin::kAssumed)
+    facts->notes.push_back(
+        "seconds: catalogue peak x assumed efficiency; yuloh calibrate measures this machine.");
+  if (!rates.disturbed.empty())
+    facts->notes.push_back(cat("seconds: ", rates.disturbed, "; yuloh calibrate measures again."));
   facts->seconds = Figure::factor(seconds, rates.spread, rates.origin), facts->device = rates.device;
   for (auto& [key, t] : kinds) facts->kinds.push_back(std::move(t));
 }

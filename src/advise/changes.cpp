@@ -109,9 +109,7 @@ struct Changing {
         if (!set(j, k, &detail)) break;
         try {
           check(j, n);
-        } catch (const Error&) {
-          break;
-        }
+        } catch (const Error&) { break; }
         if (fit(j, surely) || (k == 8 && !surely)) return add(what, detail, j);
       }
   }
@@ -124,9 +122,8 @@ struct Changing {
           return *s = cat(stage, "/", j.sharding), true;
         });
     if (n.splits_by(2))
-      wider("tensor", [&](Job& j, double k, std::string* s) {
-        return j.mp *= k, *s = cat(j.mp), j.mp <= d.per_node;
-      });
+      wider("tensor",
+            [&](Job& j, double k, std::string* s) { return j.mp *= k, *s = cat(j.mp), j.mp <= d.per_node; });
     if (n.experts > 0 && base.training)
       wider("experts_over", [&](Job& j, double k, std::string* s) {
         j.ep *= k, j.dp *= k, j.batch *= k;

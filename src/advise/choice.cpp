@@ -75,7 +75,8 @@ ServingOption serve_on(const Network& n, const Job& base, const Device& d, const
   double high = fixed ? free.dp : std::max(1.0, std::ceil(rate * seconds(most) / most / kMostLoad));
   double low = high - 1;
   while (!fixed && high <= kMostCopies && seconds(1) <= limit && late(high)) low = high, high *= 2;
-  if (high > kMostCopies || seconds(1) > limit || (fixed && late(high)))  // not even a request alone, or not so many
+  if (high > kMostCopies || seconds(1) > limit ||
+      (fixed && late(high)))  // not even a request alone, or not so many
     return o.copies = 0, o.possible = false, settle(queue_of(1e-3 / seconds(1), most, seconds)), o;
   while (high - low > 1) {
     const double mid = std::floor((low + high) / 2);
@@ -97,8 +98,8 @@ ServingOption serve_on(const Network& n, const Job& base, const Device& d, const
   return o;
 }
 
-// The options marked by `able`, least first: by cost where prices are known (those without one drop out), then power,
-// then time.
+// The options marked by `able`, least first: by cost where prices are known (those without one drop out),
+// then power, then time.
 template <class Option, class Able, class Cost, class Time>
 std::vector<size_t> ranked(const std::vector<Option>& all, bool priced, const Able& able, const Cost& cost,
                            const Time& time) {
@@ -194,9 +195,10 @@ TrainingChoice train_options(const Network& n, const Job& base, const std::vecto
     }
   mark_pareto(c);
   std::vector<bool> taken(devices.size());
-  for (size_t i : ranked(c.options, c.priced, [](const TrainingOption& o) { return o.in_time; },
-                         [](const TrainingOption& o) { return o.cost; },
-                         [](const TrainingOption& o) { return o.hours.point; })) {
+  for (size_t i : ranked(
+           c.options, c.priced, [](const TrainingOption& o) { return o.in_time; },
+           [](const TrainingOption& o) { return o.cost; },
+           [](const TrainingOption& o) { return o.hours.point; })) {
     const size_t d = c.options[i].device;
     if (c.best.size() < kBest && !(devices.size() > 2 && taken[d])) c.best.push_back(i);
     taken[d] = true;
@@ -219,9 +221,9 @@ ServingChoice serve_options(const Network& n, const Job& base, const std::vector
     c.options.back().device = i;
     c.priced |= c.options.back().cost_hour >= 0;
   }
-  c.best = ranked(c.options, c.priced, [](const ServingOption& o) { return o.possible; },
-                  [](const ServingOption& o) { return o.cost_hour; },
-                  [](const ServingOption& o) { return o.p99; });
+  c.best = ranked(
+      c.options, c.priced, [](const ServingOption& o) { return o.possible; },
+      [](const ServingOption& o) { return o.cost_hour; }, [](const ServingOption& o) { return o.p99; });
   if (c.best.size() > kBest) c.best.resize(kBest);
   return c;
 }
@@ -272,7 +274,8 @@ Yearly yearly(double runs_per_day, double hours_of_run, double servers, double p
     if (!(std::isfinite(v) && v >= 0))
       value_error("cost: ", what, " must be a number of 0 or more, got ", v, ". Hint: check the option.");
   };
-  amount("runs_per_day", runs_per_day), amount("servers", servers), amount("price", price), amount("days", days);
+  amount("runs_per_day", runs_per_day), amount("servers", servers), amount("price", price),
+      amount("days", days);
   if (!std::isfinite(hours_of_run))
     value_error("cost: hours_saved must be finite, got ", hours_of_run, ". Hint: give --hours-saved.");
   const auto rounded = [](double v) { return std::abs(v) < 1e9 ? std::round(v * 1e6) / 1e6 : v; };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device, and how many: the least that do a job, the cheapest that train within a time or serve a rate
-// within a latency; what they take in hours, energy and money. A price of 0 is a price; below 0 none is known.
+// within a latency; what they take in hours, energy and money. A price of 0 is a price; below 0 none is
+// known.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,12 +15,12 @@ struct LeastOption {
   size_t device = 0;  // index into the devices asked about
   double count = 1;
   Layout layout;
-  double watts = 0;  // of all of them; 0: not known
+  double watts = 0;   // of all of them; 0: not known
   double price = -1;  // of an hour of all of them
 };
-// Of every device the least power of two (times the degrees that were given) that does the job at all and whose
-// communication leaves it a sensible share of its peak; least price first where all are known, else least power;
-// boards last. At most `most` of one kind.
+// Of every device the least power of two (times the degrees that were given) that does the job at all and
+// whose communication leaves it a sensible share of its peak; least price first where all are known, else
+// least power; boards last. At most `most` of one kind.
 std::vector<LeastOption> least_options(const Network& n, const Job& base, const std::vector<Device>& devices,
                                        const Fabric& f, double most, const Freedom& free);
 
@@ -36,8 +37,9 @@ struct TrainingOption {
 };
 struct TrainingChoice {
   std::vector<TrainingOption> options;
-  bool priced = false;       // some price is known: ranked by cost, else by power
-  std::vector<size_t> best;  // of `options`: in time, best first, of more than two devices the best number each
+  bool priced = false;  // some price is known: ranked by cost, else by power
+  std::vector<size_t>
+      best;  // of `options`: in time, best first, of more than two devices the best number each
 };
 // The fastest layout of a training of `samples` on `count` of a device; none fits: nothing.
 std::optional<TrainingOption> train_on(const Network& n, const Job& base, const Device& d, const Fabric& f,
@@ -60,22 +62,23 @@ struct ServingOption {
   double most_rate = 0;     // requests/s of all copies that keep the latency
   double watts = 0;         // of all copies
   double cost_hour = -1, cost_year = -1;
-  double per_money = -1;  // requests for one unit of currency, at the rate asked for; infinite at a price of 0
-  bool possible = true;   // false: the latency cannot be kept by any number of them (or by the copies given)
+  double per_money =
+      -1;                // requests for one unit of currency, at the rate asked for; infinite at a price of 0
+  bool possible = true;  // false: the latency cannot be kept by any number of them (or by the copies given)
 };
 struct ServingChoice {
   std::vector<ServingOption> options;
   bool priced = false;
   std::vector<size_t> best;
 };
-// `rate` requests/s in all, `limit` seconds for 99 of 100. `max_batch` bounds the batch of one pass. Degrees in
-// `free` are kept: mp, pp, cp of a copy; dp is the number of copies.
+// `rate` requests/s in all, `limit` seconds for 99 of 100. `max_batch` bounds the batch of one pass. Degrees
+// in `free` are kept: mp, pp, cp of a copy; dp is the number of copies.
 ServingChoice serve_options(const Network& n, const Job& base, const std::vector<Device>& devices,
                             const Fabric& f, double rate, double limit, double max_batch,
                             const Freedom& free = {});
 
-// Requests a second of one device (of a group, its share) at the best batch up to `max_batch`, by precision; below
-// 0: the device has no such arithmetic, or not even one request fits.
+// Requests a second of one device (of a group, its share) at the best batch up to `max_batch`, by precision;
+// below 0: the device has no such arithmetic, or not even one request fits.
 struct RateOption {
   double fp32 = -1, fp16 = -1, int8 = -1;
   double per_money = -1;      // at the best of them; infinite at a price of 0
@@ -92,8 +95,8 @@ struct GroupDecoding {
 std::optional<GroupDecoding> decoding_on(const Network& n, const Job& base, const Device& d, const Fabric& f,
                                          double share, const Freedom& free);
 
-// A year of runs: hours, and money where `price` (of a server's hour) is known; hours of a run may be negative,
-// where they are what a change saves. Both to 1e-6, so that what is printed adds up.
+// A year of runs: hours, and money where `price` (of a server's hour) is known; hours of a run may be
+// negative, where they are what a change saves. Both to 1e-6, so that what is printed adds up.
 struct Yearly {
   double hours = 0, money = 0;
 };

@@ -19,8 +19,8 @@ struct Device {
   double per_node = 8;           // devices of one server
   double matrix_efficiency = 0;  // measured share of the peak that products reach; 0: assumed
   double stream_efficiency = 0;  // measured share of the bandwidth; 0: assumed
-  double spread = 0;             // measured: a step takes so many times more or less than predicted; 0: assumed
-  double price = -1;             // of a device hour, user's currency; below 0: not known
+  double spread = 0;  // measured: a step takes so many times more or less than predicted; 0: assumed
+  double price = -1;  // of a device hour, user's currency; below 0: not known
 
   // bytes/s each way between two of a server; over the host, down and up again
   double between() const { return link > 0 ? link : host_link / 2; }

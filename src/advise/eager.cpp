@@ -13,13 +13,15 @@ double eager_peak(const DryFlush& flush, bool training) {
   std::vector<int32_t> root(nodes.size()), last(nodes.size(), -1);
   for (int32_t i = 0; i < n; ++i) {
     const DryNode& d = nodes[static_cast<size_t>(i)];
-    root[static_cast<size_t>(i)] = d.view && !d.inputs.empty() ? (d.inputs[0] < 0 ? -1 : root[static_cast<size_t>(d.inputs[0])]) : i;
+    root[static_cast<size_t>(i)] =
+        d.view && !d.inputs.empty() ? (d.inputs[0] < 0 ? -1 : root[static_cast<size_t>(d.inputs[0])]) : i;
     for (int32_t in : d.inputs) {
       if (in < 0 || root[static_cast<size_t>(in)] < 0) continue;
       int32_t& end = last[static_cast<size_t>(root[static_cast<size_t>(in)])];
       end = std::max(end, update(i) ? n : i);  // a gradient lives until all updates are done
     }
-    if (d.leaves && root[static_cast<size_t>(i)] >= 0) last[static_cast<size_t>(root[static_cast<size_t>(i)])] = n;
+    if (d.leaves && root[static_cast<size_t>(i)] >= 0)
+      last[static_cast<size_t>(root[static_cast<size_t>(i)])] = n;
   }
   std::vector<double> freed(nodes.size() + 1, 0);
   double held = 0, most = 0;

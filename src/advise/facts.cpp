@@ -15,7 +15,8 @@ void fields(Io& io, Figure& f) {
 }
 template <class Io>
 void fields(Io& io, LayerFacts& l) {
-  io("name", l.name), io("type", l.type), io("parent", l.parent), io("depth", l.depth), io("parameters", l.parameters);
+  io("name", l.name), io("type", l.type), io("parent", l.parent), io("depth", l.depth),
+      io("parameters", l.parameters);
   io("weight_bytes", l.weight_bytes), io("activation_bytes", l.activation_bytes);
   io("input_bytes", l.input_bytes), io("output_bytes", l.output_bytes);
   io("flops_forward", l.flops_forward), io("flops_backward", l.flops_backward);
@@ -29,10 +30,13 @@ void fields(Io& io, KindFacts& k) {
 }
 template <class Io>
 void fields(Io& io, MemoryFacts& m) {
-  io("weights", m.weights), io("buffers", m.buffers), io("gradients", m.gradients), io("optimizer", m.optimizer);
-  io("activations", m.activations), io("temporaries", m.temporaries), io("workspace", m.workspace), io("inputs", m.inputs);
+  io("weights", m.weights), io("buffers", m.buffers), io("gradients", m.gradients),
+      io("optimizer", m.optimizer);
+  io("activations", m.activations), io("temporaries", m.temporaries), io("workspace", m.workspace),
+      io("inputs", m.inputs);
   io("slack", m.slack), io("peak", m.peak), io("reserved", m.reserved), io("interpreter", m.interpreter);
-  io("code", m.code), io("scratch", m.scratch), io("process", m.process), io("gradients_all", m.gradients_all), io("eager", m.eager);
+  io("code", m.code), io("scratch", m.scratch), io("process", m.process),
+      io("gradients_all", m.gradients_all), io("eager", m.eager);
 }
 template <class Io>
 void fields(Io& io, SplitFacts& s) {
@@ -41,15 +45,19 @@ void fields(Io& io, SplitFacts& s) {
 }
 template <class Io>
 void fields(Io& io, Facts& f) {
-  io("subject", f.subject), io("training", f.training), io("precision", f.precision), io("optimizer", f.optimizer);
-  io("batch", f.batch), io("accumulate", f.accumulate), io("recompute", f.recompute), io("parameters", f.parameters);
-  io("trainable", f.trainable), io("memory", f.memory), io("flops", f.flops), io("moved", f.moved), io("kernels", f.kernels);
-  io("seconds", f.seconds), io("device", f.device), io("layers", f.layers), io("kinds", f.kinds), io("split", f.split), io("notes", f.notes);
+  io("subject", f.subject), io("training", f.training), io("precision", f.precision),
+      io("optimizer", f.optimizer);
+  io("batch", f.batch), io("accumulate", f.accumulate), io("recompute", f.recompute),
+      io("parameters", f.parameters);
+  io("trainable", f.trainable), io("memory", f.memory), io("flops", f.flops), io("moved", f.moved),
+      io("kernels", f.kernels);
+  io("seconds", f.seconds), io("device", f.device), io("layers", f.layers), io("kinds", f.kinds),
+      io("split", f.split), io("notes", f.notes);
 }
 
 template <class T>
 concept Record = std::is_same_v<T, Figure> || std::is_same_v<T, LayerFacts> || std::is_same_v<T, KindFacts> ||
-                 std::is_same_v<T, MemoryFacts> || std::is_same_v<T, SplitFacts> || std::is_same_v<T, Facts>;
+    std::is_same_v<T, MemoryFacts> || std::is_same_v<T, SplitFacts> || std::is_same_v<T, Facts>;
 
 struct Writer {
   Json j = Json::object();
@@ -72,7 +80,9 @@ struct Writer {
     return list;
   }
   template <class T>
-  void operator()(const char* name, T& x) { j[name] = of(x); }
+  void operator()(const char* name, T& x) {
+    j[name] = of(x);
+  }
 };
 
 struct Reader {
@@ -97,7 +107,9 @@ struct Reader {
     for (const Json& e : j) to(e, x.emplace_back());
   }
   template <class T>
-  void operator()(const char* name, T& x) { to(j.at(name), x); }
+  void operator()(const char* name, T& x) {
+    to(j.at(name), x);
+  }
 };
 }  // namespace
 
@@ -117,9 +129,7 @@ Facts facts_from_json(const Json& j) {
     Facts f;
     Reader::to(j, f);
     return f;
-  } catch (const Json::exception& e) {
-    value_error("facts: not a facts record (", e.what(), ").");
-  }
+  } catch (const Json::exception& e) { value_error("facts: not a facts record (", e.what(), ")."); }
 }
 
 }  // namespace yuloh::advise

@@ -34,7 +34,8 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
       if (!(v >= 1 && v <= 1 << 20 && v == std::floor(v)))
         value_error("advise: degrees and micro-batches of a grid are whole numbers from 1, got ", v, ".");
   for (double v : a.stage)
-    if (!(v >= 0 && v <= 3 && v == std::floor(v))) value_error("advise: stage must be 0, 1, 2 or 3, got ", v, ".");
+    if (!(v >= 0 && v <= 3 && v == std::floor(v)))
+      value_error("advise: stage must be 0, 1, 2 or 3, got ", v, ".");
   if (!(a.passes >= 1 && a.passes <= 1 << 20 && a.passes == std::floor(a.passes)))
     value_error("advise: the passes of a grid are a whole number from 1, got ", a.passes, ".");
   Grid g;

@@ -197,10 +197,8 @@ double peak_for(const Device& d, const std::string& precision, std::string* used
   std::string p = precision;
   if (p == "fp8" && d.fp8 <= 0) p = "bf16";
   if (p == "int8" && d.int8 <= 0) p = "fp16";
-  if (p == "bf16" && d.bf16 <= 0)
-    p = "fp16";
-  else if (p == "fp16" && d.fp16 <= 0)
-    p = "bf16";
+  if (p == "bf16" && d.bf16 <= 0) p = "fp16";
+  else if (p == "fp16" && d.fp16 <= 0) p = "bf16";
   if ((p == "tf32" || p == "bf16" || p == "fp16") && rate_of(p) <= 0) p = "fp32";
   if (p == "fp32" && d.fp32 <= 0) p = d.fp16 > 0 ? "fp16" : "bf16";  // some accelerators state no fp32 rate
   if (used) *used = p;

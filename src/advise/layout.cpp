@@ -2,7 +2,8 @@
 // The search over dp x mp x pp x sharding, where it can matter also over context (long sequences), experts
 // and virtual stages. Rules that hold in Paddle's fleet too: mp stays inside a server, heads divide by mp, a
 // pipeline goes with sharding stage 1 at most, virtual stages need more than 2 stages and twice as many
-// micro-batches. Sequence parallel stays as the job has it: the script for fleet writes it where it is asked for.
+// micro-batches. Sequence parallel stays as the job has it: the script for fleet writes it where it is asked
+// for.
 #include "advise/layout.h"
 
 #include <algorithm>
@@ -55,7 +56,8 @@ std::vector<double> virtual_stages(const Network& n, const Job& base, double pp,
 // them or those inside a server (the others only copy).
 std::vector<double> sharing(const Freedom& free, double rest, double stage, double here) {
   if (stage == 0) return {1};
-  if (free.sharding > 0) return std::fmod(rest, free.sharding) == 0 ? std::vector{free.sharding} : std::vector<double>{};
+  if (free.sharding > 0)
+    return std::fmod(rest, free.sharding) == 0 ? std::vector{free.sharding} : std::vector<double>{};
   if (free.dp > 0) return std::fmod(rest, free.dp) == 0 ? std::vector{rest / free.dp} : std::vector<double>{};
   std::vector<double> r{rest};
   for (double k : divisors(rest))
@@ -82,8 +84,7 @@ struct Search {
     Layout best;
     bool any = false;
     std::vector<double> micros;
-    if (!free.micro && base.micro > 0)
-      micros = {base.micro};
+    if (!free.micro && base.micro > 0) micros = {base.micro};
     else
       for (double b = 1; b <= std::min(of_replica, 1024.0); b *= 2) micros.push_back(b);
     for (double b : micros) {

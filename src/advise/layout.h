@@ -40,12 +40,12 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
                                    double devices, const Freedom& free, size_t keep);
 
 struct Change {
-  std::string what;  // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora,
-                     // weight_bits, cache_bits, sharding, tensor, pipeline, experts_over, context
+  std::string what;    // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora,
+                       // weight_bits, cache_bits, sharding, tensor, pipeline, experts_over, context
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
-  double saved = 0;        // bytes of the fullest device
-  double time_factor = 1;  // seconds of one sample on one device, after / before
+  double saved = 0;                   // bytes of the fullest device
+  double time_factor = 1;             // seconds of one sample on one device, after / before
   bool fits = false, surely = false;  // the estimate; even its high end
 };
 

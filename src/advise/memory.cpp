@@ -199,15 +199,12 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
   const double wide = gradient_bytes(j) == 2 && (j.passes() > 1 || j.pp > 1 || frozen) ? 2 : 1;
   if (away || (j.offload == "optimizer" && j.stage >= 2))
     add(m, "gradients", Interval(0.5, 1, 1.5) * std::min(Assumed::kBucket * 2, g));
-  else
-    add(m, "gradients", {kept_gradients, kept_gradients, kept_gradients * wide});
+  else add(m, "gradients", {kept_gradients, kept_gradients, kept_gradients * wide});
   if (j.offload == "none")
     return add(m, "optimizer", frozen ? Interval(states / 3, states, states) : Interval(states));
   m.host += states;
-  if (away)
-    m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
-  else if (j.stage >= 2)
-    m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
+  if (away) m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
+  else if (j.stage >= 2) m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
 }
 
 Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, bool last) {

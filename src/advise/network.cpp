@@ -154,10 +154,8 @@ std::vector<Matrix> layer_matrices(const Network& n) {
   };
   if (n.kv_rank > 0) {
     const double q = n.heads * (d + n.rope_dim);
-    if (n.q_rank > 0)
-      add(Part::kQuery, h, n.q_rank, 1, 1), add(Part::kQuery, n.q_rank, q, 1, 1);
-    else
-      add(Part::kQuery, h, q, 1, 1);
+    if (n.q_rank > 0) add(Part::kQuery, h, n.q_rank, 1, 1), add(Part::kQuery, n.q_rank, q, 1, 1);
+    else add(Part::kQuery, h, q, 1, 1);
     add(Part::kKey, h, n.kv_rank + n.rope_dim, 1, 1);
     add(Part::kKey, n.kv_rank, n.kv_heads * d, 1, 1), add(Part::kValue, n.kv_rank, n.kv_heads * d, 1, 1);
   } else {

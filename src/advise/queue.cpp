@@ -35,7 +35,8 @@ double quantile(std::vector<double>& v, double share) {
 Queue queue_of(double rate, double most, const std::function<double(double)>& seconds) {
   Queue q;
   q.load = rate * seconds(most) / most;
-  if (!(q.load <= kMostLoad)) return q.p50 = q.p99 = std::numeric_limits<double>::infinity(), q.busy = 1, q.batch = most, q;
+  if (!(q.load <= kMostLoad))
+    return q.p50 = q.p99 = std::numeric_limits<double>::infinity(), q.busy = 1, q.batch = most, q;
   const std::vector<double>& at = arrivals();
   const size_t bound = static_cast<size_t>(std::min(most, static_cast<double>(kArrivals)));
   std::vector<double> took;

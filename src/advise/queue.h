@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a request waits at a server that batches greedily: it takes whatever waits, at most `most`, as soon as it is
-// free. There is no closed form once batches are bounded or their time grows with them, so the same 50,000 Poisson
-// arrivals are played through it: deterministic, and within a few percent (tests/python/test_advise_queue.py).
+// How long a request waits at a server that batches greedily: it takes whatever waits, at most `most`, as
+// soon as it is free. There is no closed form once batches are bounded or their time grows with them, so the
+// same 50,000 Poisson arrivals are played through it: deterministic, and within a few percent
+// (tests/python/test_advise_queue.py).
 #pragma once
 #include <functional>
 

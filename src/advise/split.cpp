@@ -143,8 +143,7 @@ class Walk {
       one = v;
     }
     State& s = state(p.out[0]);
-    if (one < 0)
-      s.constant = true;
+    if (one < 0) s.constant = true;
     else if ((p.does == DryPart::Does::kEach || p.does == DryPart::Does::kView) &&
              numel(shape(one)) == numel(shape(p.out[0])))
       s.constant = true, s.root = state(one).root;
@@ -152,16 +151,11 @@ class Walk {
 
   Axes axes_of(const DryPart& p, int32_t out, int32_t g) {
     switch (p.does) {
-      case DryPart::Does::kEach:
-        return each(p.in, shape(out), g, 0);
-      case DryPart::Does::kAlong:
-        return along(p, shape(out));
-      case DryPart::Does::kView:
-        return renamed(p, shape(out));
-      case DryPart::Does::kProduct:
-        return product(p, shape(out), g);
-      case DryPart::Does::kOther:
-        break;
+      case DryPart::Does::kEach: return each(p.in, shape(out), g, 0);
+      case DryPart::Does::kAlong: return along(p, shape(out));
+      case DryPart::Does::kView: return renamed(p, shape(out));
+      case DryPart::Does::kProduct: return product(p, shape(out), g);
+      case DryPart::Does::kOther: break;
     }
     return 0;
   }
@@ -176,12 +170,10 @@ class Walk {
         const Shape& s = shape(v);
         const int64_t at =
             static_cast<int64_t>(a) - (static_cast<int64_t>(to.size()) - static_cast<int64_t>(s.size()));
-        if (state(v).axes)
-          all = all && at >= 0 && (state(v).axes & bit(at));
+        if (state(v).axes) all = all && at >= 0 && (state(v).axes & bit(at));
         else if (at >= 0 && s[static_cast<uint32_t>(at)] > 1 && skip == 0 && state(v).constant)
           with.push_back(all ? v : -1);
-        else
-          all = all && (at < 0 || s[static_cast<uint32_t>(at)] == 1);
+        else all = all && (at < 0 || s[static_cast<uint32_t>(at)] == 1);
       }
       if (all) found |= bit(a);
     }

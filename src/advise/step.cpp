@@ -30,8 +30,8 @@ double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream
 // included. Published MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
 constexpr double kGrouped = 0.4;
 constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
-// Share of the bandwidth that kernels keep who widen stored bits on the way: the mean of gpt-fast's Llama 2 7B
-// and 70B on one A100 (0.55 and 0.64 in 4 bits, 0.77 and 0.90 in 8).
+// Share of the bandwidth that kernels keep who widen stored bits on the way: the mean of gpt-fast's Llama 2
+// 7B and 70B on one A100 (0.55 and 0.64 in 4 bits, 0.77 and 0.90 in 8).
 double widening(const Job& j) { return j.weight_bits == 4 ? 0.6 : j.weight_bits == 8 ? 0.83 : 1; }
 constexpr double kHidden = 0.5;  // share of the backward pass that gradients can travel behind
 // Assumed like kHidden, without a source; in brackets what is thought possible:
@@ -48,8 +48,10 @@ struct Group {
 };
 // Link of a group of `size` neighbours, `span` devices apart at most.
 Group link_of(const Device& d, const Fabric& f, double span) {
-  const double inside = std::max(d.between(), 1e9);  // a group over servers goes round inside each of them too
-  if (span > d.per_node) return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * kLinkShare, f.latency};
+  const double inside =
+      std::max(d.between(), 1e9);  // a group over servers goes round inside each of them too
+  if (span > d.per_node)
+    return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * kLinkShare, f.latency};
   return {inside * kLinkShare, 3e-6};
 }
 double all_reduce(double bytes, double size, const Group& g) {
@@ -102,9 +104,9 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   plain.recompute = "none";
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
   // often.
-  const double kept = n.transformer()
-                          ? kept_layer(n, plain) * layers
-                          : (n.moved_elements > 0 ? n.moved_elements : n.kept_elements) * n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
+  const double kept = n.transformer() ? kept_layer(n, plain) * layers
+                                      : (n.moved_elements > 0 ? n.moved_elements : n.kept_elements) *
+                                            n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
   // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in
   // between.
   const double moves = j.training                                  ? (n.transformer() ? 3 : 6)

@@ -23,10 +23,11 @@ void tell(const void* block, size_t bytes, bool taken) {
 
 }  // namespace
 
-// Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size. Between
-// two steps nearly everything lies idle and is wanted again at once, so blocks are kept, but no more than what was once
-// in use at the same time (and a little): then another plan's sizes push idle blocks out, the largest first. What tensors
-// and plans asked for (`allocated_`) is what users are told; the blocks that it lies in (`used_`) may be larger.
+// Blocks are rounded up so that the same step asks for the same sizes; freed blocks wait in a list per size.
+// Between two steps nearly everything lies idle and is wanted again at once, so blocks are kept, but no more
+// than what was once in use at the same time (and a little): then another plan's sizes push idle blocks out,
+// the largest first. What tensors and plans asked for (`allocated_`) is what users are told; the blocks that
+// it lies in (`used_`) may be larger.
 class Allocator {
  public:
   explicit Allocator(bool dry) : dry_(dry) {}
@@ -51,8 +52,8 @@ class Allocator {
       if (use + idle_ > high(use)) trim(use < most_used_ ? most_used_ - use : 0);
       if (*rounded > (size_t{1} << 46) || (!dry_ && !available(use + idle_, *rounded)) ||
           !(p = dry_ ? promised(*rounded) : from_system(*rounded)))
-        fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ", allocated_,
-             " in use. Hint: use a smaller batch.");
+        fail(ErrorKind::kMemory, "allocate: out of memory, got a request of ", bytes, " bytes with ",
+             allocated_, " in use. Hint: use a smaller batch.");
     }
     if (*rounded > asked) roomy_[p] = asked;
     allocated_ += asked, used_ += *rounded;
@@ -96,13 +97,15 @@ class Allocator {
     const size_t step = n < 4096 ? 64 : n < (1u << 20) ? 4096 : (1u << 16);
     return std::max<size_t>((n + step - 1) / step * step, 64);
   }
-  // The system promises more than it has and ends the process when the pages are touched: large blocks ask first.
+  // The system promises more than it has and ends the process when the pages are touched: large blocks ask
+  // first.
   static bool available(size_t total, size_t request) {
     if (request < (size_t{64} << 20)) return true;
     const MachineMemory m = machine_memory();
     return total <= m.total - m.total / 32 && request < m.available;
   }
-  // Large blocks come from the system itself: given back, they are gone at once, whatever lies beside them on the heap.
+  // Large blocks come from the system itself: given back, they are gone at once, whatever lies beside them on
+  // the heap.
   static constexpr size_t kLarge = size_t{4} << 20, kHugePage = size_t{2} << 20;
   static void* from_system(size_t rounded) {
     void* p = nullptr;
@@ -112,12 +115,14 @@ class Allocator {
     if (p == MAP_FAILED) return nullptr;
     const auto at = reinterpret_cast<uintptr_t>(p), first = (at + kHugePage - 1) / kHugePage * kHugePage;
     if (first > at) munmap(p, first - at);
-    if (const size_t rest = at + span - first - rounded) munmap(reinterpret_cast<void*>(first + rounded), rest);
+    if (const size_t rest = at + span - first - rounded)
+      munmap(reinterpret_cast<void*>(first + rounded), rest);
     p = reinterpret_cast<void*>(first);
     madvise(p, rounded, MADV_HUGEPAGE);
     return p;
   }
-  // Small blocks are real, so that host numbers may be written; the others cost nothing until somebody writes.
+  // Small blocks are real, so that host numbers may be written; the others cost nothing until somebody
+  // writes.
   static constexpr size_t kPromise = size_t{64} << 10;
   static void* promised(size_t rounded) {
     void* p = nullptr;
@@ -194,8 +199,8 @@ MemoryBudget::MemoryBudget(size_t bytes, std::string what)
 MemoryBudget::~MemoryBudget() { g_budget = outer_; }
 void MemoryBudget::take(const Storage* s, size_t bytes) {
   if (bytes > left_)
-    fail(ErrorKind::kMemory, what_, ": memory limit, got a request of ", bytes, " bytes with ", bytes_ - left_, " of ", bytes_,
-         " in use. Hint: use a smaller batch or raise the limit.");
+    fail(ErrorKind::kMemory, what_, ": memory limit, got a request of ", bytes, " bytes with ",
+         bytes_ - left_, " of ", bytes_, " in use. Hint: use a smaller batch or raise the limit.");
   taken_[s] = bytes;
   left_ -= bytes;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer: one materialised value = a slice of a Storage plus a layout. Storage is memory with a free function and
-// byte accounting; several buffers (views) may share one. A layout is strides in elements (any permutation of the
-// axes, broadcast strides of 0 included); `packed` is the room for opaque library layouts (DESIGN 2.7).
+// Buffer: one materialised value = a slice of a Storage plus a layout. Storage is memory with a free function
+// and byte accounting; several buffers (views) may share one. A layout is strides in elements (any
+// permutation of the axes, broadcast strides of 0 included); `packed` is the room for opaque library layouts
+// (DESIGN 2.7).
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,7 +20,8 @@ struct Storage : RefCounted {
   void* data = nullptr;
   size_t bytes = 0;
   std::function<void()> free;  // foreign memory: called once at the end (NumPy, mmap); empty: own allocator
-  std::shared_ptr<Allocator> dry;  // of a dry run: the allocator that counts it; its contents were never computed
+  std::shared_ptr<Allocator>
+      dry;  // of a dry run: the allocator that counts it; its contents were never computed
   ~Storage();
 };
 
@@ -36,17 +38,20 @@ Ref<Storage> allocate_storage(size_t bytes);
 // Memory that is given back soon: of at least so many bytes, out of a larger idle block where there is one.
 Ref<Storage> allocate_scratch(size_t bytes);
 Ref<Buffer> allocate_buffer(const TensorType& t, const Ints& strides);  // dense in some axis order
-Ref<Buffer> allocate_buffer(const TensorType& t);                        // row-major
+Ref<Buffer> allocate_buffer(const TensorType& t);                       // row-major
 
-struct MemoryStats { size_t allocated, reserved, max_allocated, max_reserved; };  // bytes
+struct MemoryStats {
+  size_t allocated, reserved, max_allocated, max_reserved;
+};  // bytes
 MemoryStats memory_stats();
-// Told of every block that the allocator hands out or takes back; null: nobody. Must not allocate storage itself.
+// Told of every block that the allocator hands out or takes back; null: nobody. Must not allocate storage
+// itself.
 using MemoryHook = void (*)(const void* block, size_t bytes, bool taken);
 void set_memory_hook(MemoryHook hook);
 void reset_max_memory();
 void release_cached_memory();  // returns the free lists to the system
-// While it lives, what this thread has taken since and not given back may add up to `bytes`: more throws kMemory before
-// the system is asked.
+// While it lives, what this thread has taken since and not given back may add up to `bytes`: more throws
+// kMemory before the system is asked.
 class MemoryBudget {
  public:
   MemoryBudget(size_t bytes, std::string what);
@@ -62,9 +67,10 @@ class MemoryBudget {
   std::string what_;
   MemoryBudget* outer_;
 };
-// Dry memory: while one lives, what this thread allocates is counted by the same rules in an allocator of its own, which
-// starts empty and has no limit. Pages are promised and not touched (read, they are zeros), so a run of any size can be
-// rehearsed. memory_stats and its like speak of it meanwhile. Not nested; storages may outlive it.
+// Dry memory: while one lives, what this thread allocates is counted by the same rules in an allocator of its
+// own, which starts empty and has no limit. Pages are promised and not touched (read, they are zeros), so a
+// run of any size can be rehearsed. memory_stats and its like speak of it meanwhile. Not nested; storages may
+// outlive it.
 class DryMemory {
  public:
   DryMemory();
@@ -73,6 +79,7 @@ class DryMemory {
   DryMemory& operator=(const DryMemory&) = delete;
 };
 bool in_dry_memory();  // this thread allocates dry
-void set_memory_limit(size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.
+void set_memory_limit(
+    size_t bytes);  // 0: none. An allocation above it throws kMemory before the kernel's OOM killer does.
 
 }  // namespace yuloh

@@ -53,7 +53,8 @@ void each_cgroup(const std::string& controller, const std::function<void(const s
 }
 
 MachineMemory machine_memory() {
-  const size_t machine = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  const size_t machine =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
   MachineMemory r{machine, machine};
   std::ifstream info(root() + "/proc/meminfo");
   for (std::string word; info >> word;) {
@@ -65,7 +66,8 @@ MachineMemory machine_memory() {
   }
   each_cgroup("memory", [&](const std::string& folder, bool v2) {
     size_t limit = 0, used = 0;
-    if (!read_number(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), &limit) || limit >= machine) return;
+    if (!read_number(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), &limit) || limit >= machine)
+      return;
     r.total = std::min(r.total, limit);
     if (!read_number(folder + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), &used)) return;
     // Cached pages of files count as used, but go when memory is wanted.

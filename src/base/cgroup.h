@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a container grants this process: the folders of its control groups, and the memory that it may use. Limits may
-// stand at any level between our group and the root: the smallest counts.
+// What a container grants this process: the folders of its control groups, and the memory that it may use.
+// Limits may stand at any level between our group and the root: the smallest counts.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -9,7 +9,8 @@
 namespace yuloh {
 
 // Calls f(folder, v2) for our group of a controller ("cpu", "memory") and everything above it.
-void each_cgroup(const std::string& controller, const std::function<void(const std::string& folder, bool v2)>& f);
+void each_cgroup(const std::string& controller,
+                 const std::function<void(const std::string& folder, bool v2)>& f);
 
 struct MachineMemory {
   size_t total, available;  // bytes: of the machine or the container, whichever has less

@@ -7,13 +7,19 @@
 
 namespace yuloh {
 namespace {
-struct Row { std::string_view name; int bits; bool kernels; };
+struct Row {
+  std::string_view name;
+  int bits;
+  bool kernels;
+};
+// clang-format off
 constexpr Row kRows[kNumDTypes] = {
     {"bool", 8, true}, {"uint8", 8, true}, {"int8", 8, true}, {"int16", 16, true}, {"int32", 32, true},
     {"int64", 64, true}, {"float16", 16, true}, {"bfloat16", 16, true}, {"float32", 32, true},
     {"float64", 64, true}, {"complex64", 64, false}, {"complex128", 128, false}, {"float8_e4m3fn", 8, false},
     {"float8_e5m2", 8, false}, {"int4", 4, false}, {"pstring", 64, false}, {"sequence", 64, false},
 };
+// clang-format on
 template <class T>
 T read(const void* p) {
   T v;
@@ -77,7 +83,8 @@ uint16_t float_to_half(float f) {
 float half_to_float(uint16_t h) {
   const int exponent = h >> 10 & 31, mantissa = h & 1023;
   const float v = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                                 : std::ldexp(static_cast<float>(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+                                 : std::ldexp(static_cast<float>(exponent ? mantissa + 1024 : mantissa),
+                                              (exponent ? exponent : 1) - 25);
   return h & 0x8000 ? -v : v;
 }
 uint16_t float_to_half(float f) {
@@ -87,7 +94,8 @@ uint16_t float_to_half(float f) {
   if (a >= 65520.0f) return sign | 0x7c00;
   int exponent = 0;
   std::frexp(a, &exponent);
-  exponent = std::max(exponent - 1, -14);  // of the unit digit; the grid below is exact, nearbyint rounds to even
+  exponent =
+      std::max(exponent - 1, -14);  // of the unit digit; the grid below is exact, nearbyint rounds to even
   const int q = static_cast<int>(std::nearbyint(std::ldexp(a, 10 - exponent)));
   return static_cast<uint16_t>(sign | (q < 1024 ? q : ((exponent + 15) << 10) + (q - 1024)));
 }

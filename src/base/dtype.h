@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types: what a tensor's bytes mean. The lowest room of the house; every other header may include it.
-// The enum holds all types the IR can name (fp8, int4, complex, string, sequence included); kernels exist for the
-// ones `dtype_has_kernels` accepts.
+// The enum holds all types the IR can name (fp8, int4, complex, string, sequence included); kernels exist for
+// the ones `dtype_has_kernels` accepts.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,27 @@
 namespace yuloh {
 
 enum class DType : uint8_t {
-  kBool, kUInt8, kInt8, kInt16, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64,
-  kComplex64, kComplex128, kFloat8E4M3, kFloat8E5M2, kInt4, kString, kSequence,
+  kBool,
+  kUInt8,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kComplex64,
+  kComplex128,
+  kFloat8E4M3,
+  kFloat8E5M2,
+  kInt4,
+  kString,
+  kSequence,
 };
 inline constexpr int kNumDTypes = 17;
 
-std::string_view dtype_name(DType t);               // "float32"
+std::string_view dtype_name(DType t);                // "float32"
 bool dtype_from_name(std::string_view s, DType* t);  // accepts "float32", "paddle.float32"
 int dtype_bits(DType t);
 inline size_t dtype_size(DType t) { return static_cast<size_t>(dtype_bits(t) + 7) / 8; }
@@ -34,11 +49,17 @@ DType promote(DType a, DType b);
 float half_to_float(uint16_t h);
 uint16_t float_to_half(float f);
 inline float bf16_to_float(uint16_t h) {
-  union { uint32_t u; float f; } v{static_cast<uint32_t>(h) << 16};
+  union {
+    uint32_t u;
+    float f;
+  } v{static_cast<uint32_t>(h) << 16};
   return v.f;
 }
 inline uint16_t float_to_bf16(float f) {
-  union { float f; uint32_t u; } v{f};
+  union {
+    float f;
+    uint32_t u;
+  } v{f};
   if ((v.u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((v.u >> 16) | 0x40);
   return static_cast<uint16_t>((v.u + 0x7fffu + ((v.u >> 16) & 1)) >> 16);
 }

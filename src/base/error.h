@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one error type. A message reads `op: what is wrong, got <values>; expected <constraint>. Hint: <action>.`;
-// `kind` decides the Python exception. User mistakes are always thrown, never abort.
+// The one error type. A message reads `op: what is wrong, got <values>; expected <constraint>. Hint:
+// <action>.`; `kind` decides the Python exception. User mistakes are always thrown, never abort.
 #pragma once
 #include <exception>
 #include <sstream>
@@ -9,7 +9,18 @@
 
 namespace yuloh {
 
-enum class ErrorKind { kValue, kType, kIndex, kKey, kRuntime, kMemory, kNotImplemented, kOs, kZeroDivision, kOverflow };
+enum class ErrorKind {
+  kValue,
+  kType,
+  kIndex,
+  kKey,
+  kRuntime,
+  kMemory,
+  kNotImplemented,
+  kOs,
+  kZeroDivision,
+  kOverflow
+};
 
 class Error : public std::exception {
  public:
@@ -32,12 +43,20 @@ std::string cat(const A&... a) {
   return std::move(s).str();
 }
 template <class... A>
-[[noreturn]] void fail(ErrorKind kind, const A&... a) { throw Error(kind, cat(a...)); }
+[[noreturn]] void fail(ErrorKind kind, const A&... a) {
+  throw Error(kind, cat(a...));
+}
 template <class... A>
-[[noreturn]] void value_error(const A&... a) { throw Error(ErrorKind::kValue, cat(a...)); }
+[[noreturn]] void value_error(const A&... a) {
+  throw Error(ErrorKind::kValue, cat(a...));
+}
 template <class... A>
-[[noreturn]] void type_error(const A&... a) { throw Error(ErrorKind::kType, cat(a...)); }
+[[noreturn]] void type_error(const A&... a) {
+  throw Error(ErrorKind::kType, cat(a...));
+}
 template <class... A>
-[[noreturn]] void index_error(const A&... a) { throw Error(ErrorKind::kIndex, cat(a...)); }
+[[noreturn]] void index_error(const A&... a) {
+  throw Error(ErrorKind::kIndex, cat(a...));
+}
 
 }  // namespace yuloh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread calls now and then while a kernel of its runs, so that Ctrl-C acts within a long one. run_plan sets it for
-// kernels that may be broken off (nothing that was donated is written yet), the executor team (cpu/parallel.cpp) calls it
-// between chunks.
+// What a thread calls now and then while a kernel of its runs, so that Ctrl-C acts within a long one.
+// run_plan sets it for kernels that may be broken off (nothing that was donated is written yet), the executor
+// team (cpu/parallel.cpp) calls it between chunks.
 #pragma once
 #include <functional>
 
@@ -11,7 +11,9 @@ inline thread_local const std::function<void()>* poll_between_chunks = nullptr; 
 
 class PollBetweenChunks {
  public:
-  explicit PollBetweenChunks(const std::function<void()>* f) : before_(poll_between_chunks) { poll_between_chunks = f; }
+  explicit PollBetweenChunks(const std::function<void()>* f) : before_(poll_between_chunks) {
+    poll_between_chunks = f;
+  }
   ~PollBetweenChunks() { poll_between_chunks = before_; }
   PollBetweenChunks(const PollBetweenChunks&) = delete;
   PollBetweenChunks& operator=(const PollBetweenChunks&) = delete;

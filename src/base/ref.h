@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ref<T>: intrusive reference counting. Counts are atomic because tensors may cross user threads; types that own
-// long chains (graph nodes) overload `destroy_last` to unwind iteratively.
+// Ref<T>: intrusive reference counting. Counts are atomic because tensors may cross user threads; types that
+// own long chains (graph nodes) overload `destroy_last` to unwind iteratively.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -31,19 +31,33 @@ class RefCounted {
 };
 
 template <class T>
-void destroy_last(T* p) { delete p; }  // found by overload for types that unwind by hand
+void destroy_last(T* p) {
+  delete p;
+}  // found by overload for types that unwind by hand
 
 template <class T>
 class Ref {
  public:
   Ref() = default;
   Ref(std::nullptr_t) {}
-  Ref(T* p) : p_(p) { if (p_) p_->ref(); }
-  Ref(const Ref& o) : p_(o.p_) { if (p_) p_->ref(); }
+  Ref(T* p) : p_(p) {
+    if (p_) p_->ref();
+  }
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->ref();
+  }
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
-  Ref& operator=(const Ref& o) { Ref(o).swap(*this); return *this; }
-  Ref& operator=(Ref&& o) noexcept { Ref(std::move(o)).swap(*this); return *this; }
-  ~Ref() { if (p_ && p_->unref()) destroy_last(p_); }
+  Ref& operator=(const Ref& o) {
+    Ref(o).swap(*this);
+    return *this;
+  }
+  Ref& operator=(Ref&& o) noexcept {
+    Ref(std::move(o)).swap(*this);
+    return *this;
+  }
+  ~Ref() {
+    if (p_ && p_->unref()) destroy_last(p_);
+  }
   void swap(Ref& o) noexcept { std::swap(p_, o.p_); }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
@@ -57,6 +71,8 @@ class Ref {
 };
 
 template <class T, class... A>
-Ref<T> make_ref(A&&... a) { return Ref<T>(new T(std::forward<A>(a)...)); }
+Ref<T> make_ref(A&&... a) {
+  return Ref<T>(new T(std::forward<A>(a)...));
+}
 
 }  // namespace yuloh

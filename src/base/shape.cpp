@@ -35,7 +35,8 @@ Ints row_major_strides(const Shape& s) {
 Ints strides_in_order(const Shape& s, const Ints& order) {
   Ints st(s.size(), 1);
   int64_t n = 1;
-  for (int i = static_cast<int>(order.size()) - 1; i >= 0; --i) st[order[i]] = n, times(&n, std::max<Dim>(s[order[i]], 1), s);
+  for (int i = static_cast<int>(order.size()) - 1; i >= 0; --i)
+    st[order[i]] = n, times(&n, std::max<Dim>(s[order[i]], 1), s);
   return st;
 }
 
@@ -69,7 +70,9 @@ static bool same_ignoring_ones(const Shape& s, const Ints& a, const Ints& b) {
   }
   return true;
 }
-bool is_row_major(const Shape& s, const Ints& strides) { return same_ignoring_ones(s, strides, row_major_strides(s)); }
+bool is_row_major(const Shape& s, const Ints& strides) {
+  return same_ignoring_ones(s, strides, row_major_strides(s));
+}
 bool is_channels_last(const Shape& s, const Ints& strides) {
   return s.size() >= 3 && same_ignoring_ones(s, strides, channels_last_strides(s));
 }
@@ -83,7 +86,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
     Dim& d = r[off + i];
     if (d == o[i] || o[i] == 1) continue;
     if (d != 1)
-      value_error(op, ": shapes do not broadcast, got ", a, " and ", b, "; expected extents that are equal or 1, but axis ",
+      value_error(op, ": shapes do not broadcast, got ", a, " and ", b,
+                  "; expected extents that are equal or 1, but axis ",
                   static_cast<int>(off + i) - static_cast<int>(r.size()), " has ", d, " and ", o[i], ".");
     d = o[i];
   }
@@ -93,8 +97,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
 int64_t normalize_axis(std::string_view op, int64_t axis, int64_t rank, std::string_view name) {
   const int64_t r = std::max<int64_t>(rank, 1);
   if (axis < -r || axis >= r)
-    index_error(op, ": ", name, " out of range, got ", axis, "; expected ", -r, " <= ", name, " < ", r, " for a tensor of rank ",
-                rank, ".");
+    index_error(op, ": ", name, " out of range, got ", axis, "; expected ", -r, " <= ", name, " < ", r,
+                " for a tensor of rank ", rank, ".");
   return axis < 0 ? axis + r : axis;
 }
 
@@ -108,7 +112,8 @@ Ints normalize_axes(std::string_view op, const Ints& axes, int64_t rank) {
     const int64_t n = normalize_axis(op, a, rank);
     if (rank == 0) continue;
     for (int64_t x : r)
-      if (x == n) value_error(op, ": axis ", a, " is given twice in ", to_string(axes), "; expected distinct axes.");
+      if (x == n)
+        value_error(op, ": axis ", a, " is given twice in ", to_string(axes), "; expected distinct axes.");
     r.push_back(n);
   }
   std::sort(r.begin(), r.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallVec<T, N>: a vector whose first N elements live inside the object. Shapes, inputs and attributes of one op
-// call almost always fit, so recording an op allocates nothing but its node.
+// SmallVec<T, N>: a vector whose first N elements live inside the object. Shapes, inputs and attributes of
+// one op call almost always fit, so recording an op allocates nothing but its node.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,9 @@ class SmallVec {
   SmallVec(std::initializer_list<T> l) { assign(l.begin(), l.end()); }
   explicit SmallVec(uint32_t n, const T& v = T()) { resize(n, v); }
   template <class It, class = typename std::iterator_traits<It>::iterator_category>
-  SmallVec(It first, It last) { assign(first, last); }
+  SmallVec(It first, It last) {
+    assign(first, last);
+  }
   SmallVec(const SmallVec& o) { assign(o.begin(), o.end()); }
   SmallVec(SmallVec&& o) noexcept { take(o); }
   SmallVec& operator=(const SmallVec& o) {

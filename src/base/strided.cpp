@@ -13,7 +13,8 @@ struct Axis {
 };
 
 template <size_t kSize>
-void copy_plane(char* dst, const char* src, const Axis& a, const Axis& b) {  // b: the axis that is contiguous in dst
+void copy_plane(char* dst, const char* src, const Axis& a,
+                const Axis& b) {  // b: the axis that is contiguous in dst
   constexpr int64_t kTile = 32;
   for (int64_t i0 = 0; i0 < a.extent; i0 += kTile)
     for (int64_t j0 = 0; j0 < b.extent; j0 += kTile) {
@@ -37,17 +38,20 @@ Plane plane_of(size_t size) {
   }
 }
 
-void walk(char* dst, const char* src, const SmallVec<Axis, 5>& axes, uint32_t d, const Axis& a, const Axis& b, size_t size, Plane plane) {
+void walk(char* dst, const char* src, const SmallVec<Axis, 5>& axes, uint32_t d, const Axis& a, const Axis& b,
+          size_t size, Plane plane) {
   if (d < axes.size()) {
     for (int64_t i = 0; i < axes[d].extent; ++i)
       walk(dst + i * axes[d].to, src + i * axes[d].from, axes, d + 1, a, b, size, plane);
   } else if (b.from == static_cast<int64_t>(size)) {
-    for (int64_t i = 0; i < a.extent; ++i) std::memcpy(dst + i * a.to, src + i * a.from, static_cast<size_t>(b.extent) * size);
+    for (int64_t i = 0; i < a.extent; ++i)
+      std::memcpy(dst + i * a.to, src + i * a.from, static_cast<size_t>(b.extent) * size);
   } else if (plane) {
     plane(dst, src, a, b);
   } else {
     for (int64_t i = 0; i < a.extent; ++i)
-      for (int64_t j = 0; j < b.extent; ++j) std::memcpy(dst + i * a.to + j * b.to, src + i * a.from + j * b.from, size);
+      for (int64_t j = 0; j < b.extent; ++j)
+        std::memcpy(dst + i * a.to + j * b.to, src + i * a.from + j * b.from, size);
   }
 }
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WeakCache: finds things that somebody still holds, by a string key. It keeps nothing alive: what the last plan with
-// these shapes dropped is gone, so a bound on plans bounds what they share. Used by cpu/ for kernels and primitives.
+// WeakCache: finds things that somebody still holds, by a string key. It keeps nothing alive: what the last
+// plan with these shapes dropped is gone, so a bound on plans bounds what they share. Used by cpu/ for
+// kernels and primitives.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -13,7 +14,8 @@ namespace yuloh {
 template <class T>
 class WeakCache {
  public:
-  // The value for a key; `make` runs under the lock where there is none (two plans never make the same thing twice).
+  // The value for a key; `make` runs under the lock where there is none (two plans never make the same thing
+  // twice).
   template <class Make>
   std::shared_ptr<T> get(const std::string& key, Make make) {
     std::lock_guard lock(mu_);

@@ -32,7 +32,9 @@ thread_local std::string g_error;
 
 yuloh_status status_of(ErrorKind k) {
   switch (k) {
-    case ErrorKind::kValue: case ErrorKind::kIndex: case ErrorKind::kKey: return YULOH_INVALID;
+    case ErrorKind::kValue:
+    case ErrorKind::kIndex:
+    case ErrorKind::kKey: return YULOH_INVALID;
     case ErrorKind::kType: return YULOH_WRONG_TYPE;
     case ErrorKind::kMemory: return YULOH_MEMORY;
     case ErrorKind::kNotImplemented: return YULOH_UNSUPPORTED;
@@ -51,24 +53,19 @@ yuloh_status guarded(F f) noexcept {
   } catch (const Error& e) {
     try {
       g_error = e.message();
-    } catch (...) {
-    }
+    } catch (...) {}
     return status_of(e.kind());
   } catch (const std::bad_alloc&) {
     try {
       g_error = "out of memory";
-    } catch (...) {
-    }
+    } catch (...) {}
     return YULOH_MEMORY;
   } catch (const std::exception& e) {
     try {
       g_error = e.what();
-    } catch (...) {
-    }
+    } catch (...) {}
     return YULOH_FAILED;
-  } catch (...) {
-    return YULOH_FAILED;
-  }
+  } catch (...) { return YULOH_FAILED; }
 }
 
 void need(const void* p, const char* what) {
@@ -76,12 +73,15 @@ void need(const void* p, const char* what) {
 }
 
 TensorType type_of(const yuloh_tensor& t, int32_t i) {
-  if (t.dtype < YULOH_BOOL || t.dtype > YULOH_FLOAT64) type_error("yuloh: input ", i, " has an unknown dtype, got ", t.dtype, ".");
-  if (t.rank < 0 || t.rank > YULOH_MAX_RANK) value_error("yuloh: input ", i, " has a wrong rank, got ", t.rank, ".");
+  if (t.dtype < YULOH_BOOL || t.dtype > YULOH_FLOAT64)
+    type_error("yuloh: input ", i, " has an unknown dtype, got ", t.dtype, ".");
+  if (t.rank < 0 || t.rank > YULOH_MAX_RANK)
+    value_error("yuloh: input ", i, " has a wrong rank, got ", t.rank, ".");
   TensorType r;
   r.dtype = static_cast<DType>(t.dtype);
   for (int32_t d = 0; d < t.rank; ++d) {
-    if (t.dims[d] < 0) value_error("yuloh: input ", i, " has a negative extent, got ", t.dims[d], " at axis ", d, ".");
+    if (t.dims[d] < 0)
+      value_error("yuloh: input ", i, " has a negative extent, got ", t.dims[d], " at axis ", d, ".");
     r.shape.push_back(t.dims[d]);
   }
   numel(r.shape);  // throws on overflow
@@ -101,19 +101,23 @@ void set(yuloh_config& c, const std::string& key, const std::string& v) {
 }
 
 void fill(yuloh_tensor* t, DType dtype, const int64_t* dims, size_t rank, void* data) {
-  if (rank > YULOH_MAX_RANK) fail(ErrorKind::kNotImplemented, "yuloh: a tensor of ", rank, " axes does not fit into yuloh_tensor.");
+  if (rank > YULOH_MAX_RANK)
+    fail(ErrorKind::kNotImplemented, "yuloh: a tensor of ", rank, " axes does not fit into yuloh_tensor.");
   if (dtype > DType::kFloat64) fail(ErrorKind::kNotImplemented, "yuloh: ", dtype, " has no yuloh_dtype.");
   std::memset(t, 0, sizeof *t);
   t->dtype = static_cast<int32_t>(dtype), t->rank = static_cast<int32_t>(rank), t->data = data;
   for (size_t d = 0; d < rank; ++d) t->dims[d] = dims[d];
 }
 const char* name_at(const std::vector<ProgramPort>& ports, int32_t i) {
-  return i < 0 || static_cast<size_t>(i) >= ports.size() ? nullptr : ports[static_cast<size_t>(i)].name.c_str();
+  return i < 0 || static_cast<size_t>(i) >= ports.size() ? nullptr
+                                                         : ports[static_cast<size_t>(i)].name.c_str();
 }
 }  // namespace
 
-static_assert(static_cast<int>(DType::kBool) == YULOH_BOOL && static_cast<int>(DType::kInt64) == YULOH_INT64 &&
-              static_cast<int>(DType::kFloat32) == YULOH_FLOAT32 && static_cast<int>(DType::kFloat64) == YULOH_FLOAT64);
+static_assert(static_cast<int>(DType::kBool) == YULOH_BOOL &&
+              static_cast<int>(DType::kInt64) == YULOH_INT64 &&
+              static_cast<int>(DType::kFloat32) == YULOH_FLOAT32 &&
+              static_cast<int>(DType::kFloat64) == YULOH_FLOAT64);
 
 extern "C" {
 
@@ -127,11 +131,13 @@ yuloh_status yuloh_config_create(yuloh_config** config) {
   return guarded([&] { need(config, "config"), *config = new yuloh_config; });
 }
 yuloh_status yuloh_config_set(yuloh_config* config, const char* key, const char* value) {
-  return guarded([&] { need(config, "config"), need(key, "key"), need(value, "value"), set(*config, key, value); });
+  return guarded(
+      [&] { need(config, "config"), need(key, "key"), need(value, "value"), set(*config, key, value); });
 }
 void yuloh_config_destroy(yuloh_config* config) { delete config; }
 
-yuloh_status yuloh_predictor_create(const char* model, const char* params, const yuloh_config* config, yuloh_predictor** predictor) {
+yuloh_status yuloh_predictor_create(const char* model, const char* params, const yuloh_config* config,
+                                    yuloh_predictor** predictor) {
   return guarded([&] {
     need(model, "model"), need(predictor, "predictor");
     const yuloh_config c = config ? *config : yuloh_config();
@@ -156,10 +162,18 @@ yuloh_status yuloh_predictor_clone(const yuloh_predictor* predictor, yuloh_predi
 }
 void yuloh_predictor_destroy(yuloh_predictor* predictor) { delete predictor; }
 
-int32_t yuloh_predictor_input_count(const yuloh_predictor* p) { return p ? static_cast<int32_t>(p->program->inputs.size()) : 0; }
-int32_t yuloh_predictor_output_count(const yuloh_predictor* p) { return p ? static_cast<int32_t>(p->program->outputs.size()) : 0; }
-const char* yuloh_predictor_input_name(const yuloh_predictor* p, int32_t i) { return p ? name_at(p->program->inputs, i) : nullptr; }
-const char* yuloh_predictor_output_name(const yuloh_predictor* p, int32_t i) { return p ? name_at(p->program->outputs, i) : nullptr; }
+int32_t yuloh_predictor_input_count(const yuloh_predictor* p) {
+  return p ? static_cast<int32_t>(p->program->inputs.size()) : 0;
+}
+int32_t yuloh_predictor_output_count(const yuloh_predictor* p) {
+  return p ? static_cast<int32_t>(p->program->outputs.size()) : 0;
+}
+const char* yuloh_predictor_input_name(const yuloh_predictor* p, int32_t i) {
+  return p ? name_at(p->program->inputs, i) : nullptr;
+}
+const char* yuloh_predictor_output_name(const yuloh_predictor* p, int32_t i) {
+  return p ? name_at(p->program->outputs, i) : nullptr;
+}
 yuloh_status yuloh_predictor_input_type(const yuloh_predictor* p, int32_t i, yuloh_tensor* type) {
   return guarded([&] {
     need(p, "predictor"), need(type, "type");
@@ -173,7 +187,8 @@ yuloh_status yuloh_predictor_input_type(const yuloh_predictor* p, int32_t i, yul
 yuloh_status yuloh_predictor_prepare(yuloh_predictor* p, const yuloh_tensor* inputs, int32_t count) {
   return guarded([&] { need(p, "predictor"), p->session->warm_up(types_of(inputs, count)); });
 }
-yuloh_status yuloh_predictor_run(yuloh_predictor* p, const yuloh_tensor* inputs, int32_t count, yuloh_outputs** outputs) {
+yuloh_status yuloh_predictor_run(yuloh_predictor* p, const yuloh_tensor* inputs, int32_t count,
+                                 yuloh_outputs** outputs) {
   return guarded([&] {
     need(p, "predictor"), need(outputs, "outputs");
     const std::vector<TensorType> types = types_of(inputs, count);
@@ -199,7 +214,8 @@ yuloh_status yuloh_predictor_memory(const yuloh_predictor* p, const char* what, 
     need(p, "predictor"), need(what, "what"), need(bytes, "bytes");
     for (const MemoryItem& i : p->session->memory_report())
       if (i.what == what) return (void)(*bytes = i.bytes);
-    value_error("yuloh_predictor_memory: there is no item '", what, "'; expected weights, plans, slack, other, process, workspace, mapped or limit.");
+    value_error("yuloh_predictor_memory: there is no item '", what,
+                "'; expected weights, plans, slack, other, process, workspace, mapped or limit.");
   });
 }
 
@@ -207,7 +223,8 @@ int32_t yuloh_outputs_count(const yuloh_outputs* o) { return o ? static_cast<int
 yuloh_status yuloh_outputs_get(const yuloh_outputs* o, int32_t i, yuloh_tensor* t) {
   return guarded([&] {
     need(o, "outputs"), need(t, "tensor");
-    if (i < 0 || static_cast<size_t>(i) >= o->types.size()) value_error("yuloh_outputs_get: there is no output ", i, ".");
+    if (i < 0 || static_cast<size_t>(i) >= o->types.size())
+      value_error("yuloh_outputs_get: there is no output ", i, ".");
     const TensorType& type = o->types[static_cast<size_t>(i)];
     fill(t, type.dtype, type.shape.data(), type.shape.size(), o->buffers[static_cast<size_t>(i)]->data());
   });

@@ -44,7 +44,8 @@ void multiply(const Kernels& t, const Product& p) {
   }
 }
 
-// Pieces of a stretch of the plan's memory; each starts at a multiple of 64 bytes and ends with room to spare.
+// Pieces of a stretch of the plan's memory; each starts at a multiple of 64 bytes and ends with room to
+// spare.
 class Scratch {
  public:
   explicit Scratch(void* memory) : next_(static_cast<float*>(memory)) {}
@@ -63,13 +64,15 @@ struct Head {  // a [batch, length, heads, width] operand, one head at a time as
   DType dtype;
   Ints strides;
   char* at(void* base, int64_t batch, int64_t head) const {
-    return static_cast<char*>(base) + (batch * strides[0] + head * strides[2]) * static_cast<int64_t>(dtype_size(dtype));
+    return static_cast<char*>(base) +
+           (batch * strides[0] + head * strides[2]) * static_cast<int64_t>(dtype_size(dtype));
   }
 };
 
 class Attention : public Kernel {
  public:
-  Attention(const KernelRequest& r, double products) : scale_(static_cast<float>(r.call.real("scale"))), causal_(r.call.flag("causal")) {
+  Attention(const KernelRequest& r, double products)
+      : scale_(static_cast<float>(r.call.real("scale"))), causal_(r.call.flag("causal")) {
     const Shape &q = r.in[0].type.shape, &k = r.in[1].type.shape;
     batch_ = q[0], queries_ = q[1], heads_ = q[2], width_ = q[3], keys_ = k[1];
     for (const Operand& o : r.in) in_.push_back({o.type.dtype, o.strides});
@@ -79,10 +82,13 @@ class Attention : public Kernel {
     parts_ = std::min<int64_t>(batch_ * heads_, std::max(num_threads(), default_threads()));
     cost.flops = 2 * products * seen * static_cast<double>(batch_ * heads_ * width_);
     for (const auto* v : {&r.in, &r.out})
-      for (const Operand& o : *v) cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+      for (const Operand& o : *v)
+        cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   std::string describe() const override { return cat("yuloh_attention:", isa_name(cpu_isa())); }
-  size_t workspace_bytes() const override { return static_cast<size_t>(parts_) * scratch_floats() * sizeof(float); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(parts_) * scratch_floats() * sizeof(float);
+  }
 
  protected:
   int64_t rows(int64_t first) const { return std::min(kQueries, queries_ - first); }
@@ -93,15 +99,18 @@ class Attention : public Kernel {
   void each_head(void* const* ptrs, F&& f) const {
     char* workspace = static_cast<char*>(ptrs[in_.size() + out_.size()]);
     const int64_t n = batch_ * heads_;
-    parallel_for(parts_, [&](int64_t part) {
-      for (int64_t i = n * part / parts_; i < n * (part + 1) / parts_; ++i) {
-        Scratch s(workspace + static_cast<size_t>(part) * scratch_floats() * sizeof(float));
-        f(i / heads_, i % heads_, s);
-      }
-    }, cost.flops / 1e11);
+    parallel_for(
+        parts_,
+        [&](int64_t part) {
+          for (int64_t i = n * part / parts_; i < n * (part + 1) / parts_; ++i) {
+            Scratch s(workspace + static_cast<size_t>(part) * scratch_floats() * sizeof(float));
+            f(i / heads_, i % heads_, s);
+          }
+        },
+        cost.flops / 1e11);
   }
-  // Asks for the rows of the head that this thread takes next: they lie a whole token apart, too far for the hardware
-  // to see them coming.
+  // Asks for the rows of the head that this thread takes next: they lie a whole token apart, too far for the
+  // hardware to see them coming.
   void fetch_next(void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
     if (++h == heads_) h = 0, ++b;
     if (b == batch_) return;
@@ -115,24 +124,26 @@ class Attention : public Kernel {
   float* load(Scratch& scratch, void* const* ptrs, int i, int64_t b, int64_t h, int64_t length) const {
     float* out = scratch.take(length * width_);
     const Head& o = in_[i];
-    table_.load[static_cast<int>(o.dtype)](out, o.at(ptrs[i], b, h), length, width_, o.strides[1], o.strides[3]);
+    table_.load[static_cast<int>(o.dtype)](out, o.at(ptrs[i], b, h), length, width_, o.strides[1],
+                                           o.strides[3]);
     fetch_next(ptrs, i, b, h, length);
     return out;
   }
   void store(void* const* ptrs, int i, int64_t b, int64_t h, int64_t length, const float* from) const {
     const Head& o = out_[i];
-    table_.store[static_cast<int>(o.dtype)](o.at(ptrs[in_.size() + i], b, h), from, length, width_, o.strides[1],
-                                            o.strides[3]);
+    table_.store[static_cast<int>(o.dtype)](o.at(ptrs[in_.size() + i], b, h), from, length, width_,
+                                            o.strides[1], o.strides[3]);
   }
   void times(float* x, int64_t rows, int64_t columns, const float* factor) const {  // row r by factor[r]
-    table_.prim[static_cast<int>(Prim::kMul)][static_cast<int>(CType::kF32)][2](x, x, factor, nullptr, rows, columns);
+    table_.prim[static_cast<int>(Prim::kMul)][static_cast<int>(CType::kF32)][2](x, x, factor, nullptr, rows,
+                                                                                columns);
   }
   // Rows [first, first + kQueries) of x, transposed, in panels of nr columns; 0 where there is no row.
   void transposed(const float* x, int64_t first, float* out) const {
     for (int64_t j = 0; j < kQueries; j += t_.nr) {
       const int64_t n = std::clamp<int64_t>(queries_ - first - j, 0, t_.nr);
-      gemm_detail::pack(t_, x + (first + j) * width_, width_, 1, static_cast<int>(n), width_, out + j * width_, t_.nr,
-                        t_.nr);
+      gemm_detail::pack(t_, x + (first + j) * width_, width_, 1, static_cast<int>(n), width_,
+                        out + j * width_, t_.nr, t_.nr);
     }
   }
   // keys x kQueries: x (keys x width) times such a transpose
@@ -164,8 +175,10 @@ class Forward final : public Attention {  // q, k, v -> out, lse
   void run(void* const* ptrs) override {
     each_head(ptrs, [&](int64_t b, int64_t h, Scratch& scratch) {
       const int64_t Q = queries_ * width_;
-      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_), *v = load(scratch, ptrs, 2, b, h, keys_);
-      float *out = scratch.take(Q), *qt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_);
+      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_),
+            *v = load(scratch, ptrs, 2, b, h, keys_);
+      float *out = scratch.take(Q), *qt = scratch.take(kQueries * width_),
+            *s = scratch.take(kQueries * keys_);
       times(q, 1, Q, &scale_);
       float* lse = static_cast<float*>(ptrs[4]) + (b * heads_ + h) * queries_;
       for (int64_t i = 0; i < queries_; i += kQueries) {
@@ -184,8 +197,8 @@ class Forward final : public Attention {  // q, k, v -> out, lse
 
  protected:
   size_t scratch_floats() const override {
-    return 2 * Scratch::room(queries_ * width_) + 2 * Scratch::room(keys_ * width_) + Scratch::room(kQueries * width_) +
-           Scratch::room(kQueries * keys_);
+    return 2 * Scratch::room(queries_ * width_) + 2 * Scratch::room(keys_ * width_) +
+           Scratch::room(kQueries * width_) + Scratch::room(kQueries * keys_);
   }
 };
 
@@ -195,15 +208,18 @@ class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
   void run(void* const* ptrs) override {
     each_head(ptrs, [&](int64_t b, int64_t h, Scratch& scratch) {
       const int64_t Q = queries_ * width_, K = keys_ * width_;
-      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_), *v = load(scratch, ptrs, 2, b, h, keys_),
-            *out = load(scratch, ptrs, 3, b, h, queries_), *g = load(scratch, ptrs, 5, b, h, queries_);
-      float *dq = scratch.take(Q), *dk = scratch.take(K), *dv = scratch.take(K), *qt = scratch.take(kQueries * width_),
-            *gt = scratch.take(kQueries * width_), *s = scratch.take(kQueries * keys_),
-            *ds = scratch.take(kQueries * keys_), *delta = scratch.take(queries_), *lse = scratch.take(queries_);
+      float *q = load(scratch, ptrs, 0, b, h, queries_), *k = load(scratch, ptrs, 1, b, h, keys_),
+            *v = load(scratch, ptrs, 2, b, h, keys_), *out = load(scratch, ptrs, 3, b, h, queries_),
+            *g = load(scratch, ptrs, 5, b, h, queries_);
+      float *dq = scratch.take(Q), *dk = scratch.take(K), *dv = scratch.take(K),
+            *qt = scratch.take(kQueries * width_), *gt = scratch.take(kQueries * width_),
+            *s = scratch.take(kQueries * keys_), *ds = scratch.take(kQueries * keys_),
+            *delta = scratch.take(queries_), *lse = scratch.take(queries_);
       times(q, 1, Q, &scale_);
       std::fill(dk, dk + K, 0.0f);
       std::fill(dv, dv + K, 0.0f);
-      std::fill(delta + queries_, delta + queries_ + kQueries, 0.0f);  // rows of the last block that do not exist
+      std::fill(delta + queries_, delta + queries_ + kQueries,
+                0.0f);  // rows of the last block that do not exist
       std::fill(lse + queries_, lse + queries_ + kQueries, 0.0f);
       table_.row_dots(g, out, queries_, width_, delta);
       std::memcpy(lse, static_cast<float*>(ptrs[4]) + (b * heads_ + h) * queries_, sizeof(float) * queries_);
@@ -227,8 +243,9 @@ class Backward final : public Attention {  // q, k, v, out, lse, g -> dq, dk, dv
 
  protected:
   size_t scratch_floats() const override {
-    return 4 * Scratch::room(queries_ * width_) + 4 * Scratch::room(keys_ * width_) + 2 * Scratch::room(kQueries * width_) +
-           2 * Scratch::room(kQueries * keys_) + 2 * Scratch::room(queries_);
+    return 4 * Scratch::room(queries_ * width_) + 4 * Scratch::room(keys_ * width_) +
+           2 * Scratch::room(kQueries * width_) + 2 * Scratch::room(kQueries * keys_) +
+           2 * Scratch::room(queries_);
   }
 };
 }  // namespace

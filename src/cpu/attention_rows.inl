@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax of blocks of attention scores and its gradient (cpu/attention.cpp); included by tile_kernels.inl in every
-// target's namespace.
+// Softmax of blocks of attention scores and its gradient (cpu/attention.cpp); included by tile_kernels.inl in
+// every target's namespace.
 
 // Keys that a query may not see: those behind it on the diagonal of a causal block.
 TILE_INLINE void hide(const AttentionBlock& p, float* s, float with) {
@@ -54,7 +54,8 @@ void row_dots(const float* a, const float* b, int64_t rows, int64_t cols, float*
   for (int64_t r = 0; r < rows; ++r, a += cols, b += cols) {
     V acc = {};
     int64_t j = 0;
-    for (; j + W <= cols; j += W) acc += *reinterpret_cast<const V*>(a + j) * *reinterpret_cast<const V*>(b + j);
+    for (; j + W <= cols; j += W)
+      acc += *reinterpret_cast<const V*>(a + j) * *reinterpret_cast<const V*>(b + j);
     float sum = 0.0f;
     for (int k = 0; k < W; ++k) sum += acc[k];
     for (; j < cols; ++j) sum += a[j] * b[j];

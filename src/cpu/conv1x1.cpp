@@ -53,12 +53,9 @@ MatrixStrides rows(int64_t row, int64_t col = 1) { return {{}, row, col}; }
 MatrixProblem product(const Pointwise& t) {
   const int64_t m = t.batch * t.out_positions, i = t.in_channels, o = t.out_channels;
   switch (t.role) {
-    case Role::kForward:
-      return {t.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
-    case Role::kGradInput:
-      return {t.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
-    default:
-      return {t.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
+    case Role::kForward: return {t.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
+    case Role::kGradInput: return {t.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
+    default: return {t.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
   }
 }
 
@@ -126,7 +123,8 @@ std::unique_ptr<Kernel> make_conv1x1(const KernelRequest& r) {
   // One that neither lies in a file nor can be computed again would be there twice: that is for small ones.
   const bool small = numel(r.in[1].type.shape) <= 1 << 16;
   FixedData* fixed = t.role == Role::kForward ? r.in[1].fixed : nullptr;
-  auto gemm = onednn::make_product(product(t), fixed && (fixed->in_file() || fixed->computed() || small) ? fixed : nullptr);
+  auto gemm = onednn::make_product(
+      product(t), fixed && (fixed->in_file() || fixed->computed() || small) ? fixed : nullptr);
   return gemm ? std::make_unique<Conv1x1Kernel>(t, std::move(gemm)) : nullptr;
 }
 

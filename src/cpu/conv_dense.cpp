@@ -95,12 +95,9 @@ MatrixStrides rows(int64_t row, int64_t col = 1) { return {{}, row, col}; }
 MatrixProblem product(const Dense& d) {
   const int64_t m = d.batch, i = d.in_positions * d.in_channels, o = d.out_positions * d.out_channels;
   switch (d.role) {
-    case Role::kForward:
-      return {d.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
-    case Role::kGradInput:
-      return {d.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
-    default:
-      return {d.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
+    case Role::kForward: return {d.dtype, m, o, i, {}, rows(i), rows(1, i), rows(o)};
+    case Role::kGradInput: return {d.dtype, m, i, o, {}, rows(o), rows(i), rows(i)};
+    default: return {d.dtype, o, i, m, {}, rows(1, o), rows(i), rows(i)};
   }
 }
 
@@ -125,10 +122,8 @@ YULOH_INLINE void spread_body(const SpreadArgs& a) {
     auto* row = static_cast<typename E::T*>(a.d) + q * g.out_channels * g.in_positions * n;
     for (int64_t p = 0; p < g.in_positions; ++p) {
       const int64_t t = g.tap_of[q * g.in_positions + p];
-      if (t < 0)
-        std::memset(row + p * n, 0, sizeof(*row) * n);
-      else
-        std::memcpy(row + p * n, line + t * n, sizeof(*row) * n);
+      if (t < 0) std::memset(row + p * n, 0, sizeof(*row) * n);
+      else std::memcpy(row + p * n, line + t * n, sizeof(*row) * n);
     }
   }
 }

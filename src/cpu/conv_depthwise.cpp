@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight gradient of a depthwise convolution, vectorised over channels: for the kernels where the library works group by
-// group (anything but 3x3, and 3x3 on planes of at most 2x2), which is up to two hundred times slower. (Its forward
-// and its input gradient run at the speed of the L3 cache: measured against the same design, kept.)
+// Weight gradient of a depthwise convolution, vectorised over channels: for the kernels where the library
+// works group by group (anything but 3x3, and 3x3 on planes of at most 2x2), which is up to two hundred times
+// slower. (Its forward and its input gradient run at the speed of the L3 cache: measured against the same
+// design, kept.)
 #include <algorithm>
 #include <cstring>
 

@@ -4,8 +4,8 @@
 // conv1x1: 1x1 kernels; strided ones gather their rows first.
 // conv_dense: where most taps meet only padding (3x3 on 2x2), the whole spatial plane becomes one matrix row
 // and the weight is spread into a (positions x channels) matrix; then no padding is multiplied.
-// conv_rows: what the taps of an output position read becomes one matrix row, where the library's kernels are slow on
-// small planes (strided ones, bf16 weight gradients).
+// conv_rows: what the taps of an output position read becomes one matrix row, where the library's kernels are
+// slow on small planes (strided ones, bf16 weight gradients).
 #pragma once
 #include "plan/kernel.h"
 

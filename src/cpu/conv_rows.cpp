@@ -12,7 +12,8 @@ namespace yuloh {
 namespace {
 
 // R[(n, q), (t, i)] = x[n, p(q, t), i], or 0 where tap t leads outside; V[o, (t, i)] = W[o, i, t]:
-//   forward y = R V^T,  input gradient: y V added up over the places that R was read from,  weight gradient V = y^T R.
+//   forward y = R V^T,  weight gradient V = y^T R,
+//   input gradient: y V added up over the places that R was read from.
 struct Rows {
   Role role;
   DType dtype;
@@ -39,8 +40,9 @@ void find_sources(Rows* r) {
     }
 }
 
-// Measured on ResNet-50's 3x3 convolutions (batch 64, 2 cores with AVX-512): at most 2x2 outputs run at 80 % of the peak
-// against 35-45 % in the library, whose bf16 weight gradient also loses at 4x4; elsewhere the library wins.
+// Measured on ResNet-50's 3x3 convolutions (batch 64, 2 cores with AVX-512): at most 2x2 outputs run at 80 %
+// of the peak against 35-45 % in the library, whose bf16 weight gradient also loses at 4x4; elsewhere the
+// library wins.
 bool pays(const Rows& t) {
   return t.out_positions <= 4 ||
          (t.role == Role::kGradWeight && t.dtype == DType::kBFloat16 && t.out_positions <= 16);
@@ -61,7 +63,8 @@ bool analyse(const KernelRequest& r, Rows* t, std::string* why) {
       return refuse("an activation is empty or not channels-last");
   if (r.call.integer("groups") != 1 || !is_row_major(wt.type.shape, wt.strides))
     return refuse("groups or a permuted weight");
-  t->w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape), spatial_of(y.type.shape));
+  t->w = window3(window_of(r.call, spatial_of(wt.type.shape)), spatial_of(x.type.shape),
+                 spatial_of(y.type.shape));
   t->batch = x.type.shape[0], t->in_channels = x.type.shape[1], t->out_channels = y.type.shape[1];
   t->in_positions = t->out_positions = t->taps = 1;
   for (int i = 0; i < 3; ++i)
@@ -76,12 +79,9 @@ MatrixProblem product(const Rows& t) {
   const int64_t m = t.rows(), k = t.columns(), o = t.out_channels;
   const auto by_row = [](int64_t row, int64_t col = 1) { return MatrixStrides{{}, row, col}; };
   switch (t.role) {
-    case Role::kForward:
-      return {t.dtype, m, o, k, {}, by_row(k), by_row(1, k), by_row(o)};
-    case Role::kGradInput:
-      return {t.dtype, m, k, o, {}, by_row(o), by_row(k), by_row(k), true};
-    default:
-      return {t.dtype, o, k, m, {}, by_row(1, o), by_row(k), by_row(k), true};
+    case Role::kForward: return {t.dtype, m, o, k, {}, by_row(k), by_row(1, k), by_row(o)};
+    case Role::kGradInput: return {t.dtype, m, k, o, {}, by_row(o), by_row(k), by_row(k), true};
+    default: return {t.dtype, o, k, m, {}, by_row(1, o), by_row(k), by_row(k), true};
   }
 }
 
@@ -185,10 +185,8 @@ class ConvRowsKernel final : public Kernel {
       const char* image = x + n * t_.in_positions * bytes;
       char* to = rows + n * t_.out_positions * t_.taps * bytes;
       for (const int32_t p : t_.source) {
-        if (p < 0)
-          std::memset(to, 0, bytes);
-        else
-          std::memcpy(to, image + p * bytes, bytes);
+        if (p < 0) std::memset(to, 0, bytes);
+        else std::memcpy(to, image + p * bytes, bytes);
         to += bytes;
       }
     });
@@ -196,7 +194,9 @@ class ConvRowsKernel final : public Kernel {
   void turn(char* from, char* to, int64_t from_size, int64_t to_size, bool in) const {
     const int64_t n = t_.columns();
     const bool f32 = t_.dtype == DType::kFloat32;
-    const auto fn = in ? (f32 ? turn_in<SimdF32> : turn_in<SimdBF16>) : f32 ? turn_out<SimdF32> : turn_out<SimdBF16>;
+    const auto fn = in    ? (f32 ? turn_in<SimdF32> : turn_in<SimdBF16>)
+                    : f32 ? turn_out<SimdF32>
+                          : turn_out<SimdBF16>;
     chunked(t_.out_channels, [&](int64_t, int64_t o) {
       fn({from + o * n * from_size, to + o * n * to_size, t_.in_channels, t_.taps});
     });

@@ -12,12 +12,9 @@ namespace gemm_detail {
 
 const Kernels& kernels() {
   switch (cpu_isa()) {
-    case Isa::kAvx512:
-      return kernels_avx512();
-    case Isa::kAvx2:
-      return kernels_avx2();
-    default:
-      return kernels_portable();
+    case Isa::kAvx512: return kernels_avx512();
+    case Isa::kAvx2: return kernels_avx2();
+    default: return kernels_portable();
   }
 }
 
@@ -30,12 +27,9 @@ void pack_generic(const float* s, int64_t r_stride, int64_t k_stride, int rows, 
 }  // namespace
 void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k,
           float* out, int64_t stride, int width) {
-  if (r_stride == 1)
-    t.pack_rows(s, k_stride, rows, k, out, stride, width);
-  else if (k_stride == 1)
-    t.pack_transposed(s, r_stride, rows, k, out, stride, width);
-  else
-    pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
+  if (r_stride == 1) t.pack_rows(s, k_stride, rows, k, out, stride, width);
+  else if (k_stride == 1) t.pack_transposed(s, r_stride, rows, k, out, stride, width);
+  else pack_generic(s, r_stride, k_stride, rows, k, out, stride, width);
 }
 
 }  // namespace gemm_detail
@@ -116,8 +110,8 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
     float* out = x_buffer.get(divide_up(m1_ - m0_, step_) * kn * kPanelX);
     for (int64_t m = m0_; m < m1_; m += step_)
       gemm_detail::pack(t_, p_.x + m * p_.x_row + k0 * p_.x_col, p_.x_row, p_.x_col,
-           static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn, out + (m - m0_) / step_ * kn * kPanelX,
-           kPanelX, kPanelX);
+                        static_cast<int>(m1_ - m < step_ ? m1_ - m : step_), kn,
+                        out + (m - m0_) / step_ * kn * kPanelX, kPanelX, kPanelX);
     return out;
   }
   MicroArgs panel(int64_t n, int64_t k0, int64_t kn) const {
@@ -140,10 +134,8 @@ class Block {  // one task: rows [m0, m1) x columns [n0, n1) of z over all k
       a.b = out, a.b_row = width;
     }
     for (int64_t m = m0_; m < m1_; m += step_) {
-      if (packed)
-        a.a = packed + (m - m0_) / step_ * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
-      else
-        a.a = p_.x + m * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
+      if (packed) a.a = packed + (m - m0_) / step_ * kn * kPanelX, a.a_row = 1, a.a_col = kPanelX;
+      else a.a = p_.x + m * p_.x_row + k0 * p_.x_col, a.a_row = p_.x_row, a.a_col = p_.x_col;
       a.c = p_.z + m * p_.z_row + n;
       if (p_.epilogue.add) a.add = p_.epilogue.add + m * a.add_row + n;
       const int64_t rows = m1_ - m < step_ ? m1_ - m : step_;
@@ -225,7 +217,8 @@ class GemmKernel final : public Kernel {
     if (batches > 1 && small) {
       const int64_t per = std::max<int64_t>(1, 100000 / std::max<int64_t>(1, p_.m * p_.n * p_.k));
       parallel_for((batches + per - 1) / per, [&](int64_t task) {
-        for (int64_t b = task * per; b < std::min(batches, (task + 1) * per); ++b) one(x, y, z, b, ptrs[3], bias);
+        for (int64_t b = task * per; b < std::min(batches, (task + 1) * per); ++b)
+          one(x, y, z, b, ptrs[3], bias);
       });
       return;
     }

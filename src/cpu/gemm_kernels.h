@@ -45,8 +45,9 @@ const Kernels& kernels_avx512();
 const Kernels& kernels_avx2();
 const Kernels& kernels_portable();
 const Kernels& kernels();  // this machine's (gemm.cpp)
-// out[q * stride + r] = s[r * r_stride + q * k_stride] for r < rows, q < k; columns [rows, width) become zero.
-void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k, float* out,
-          int64_t stride, int width);
+// out[q * stride + r] = s[r * r_stride + q * k_stride] for r < rows, q < k; columns [rows, width) become
+// zero.
+void pack(const Kernels& t, const float* s, int64_t r_stride, int64_t k_stride, int rows, int64_t k,
+          float* out, int64_t stride, int width);
 
 }  // namespace yuloh::gemm_detail

@@ -49,10 +49,8 @@ void micro(const MicroArgs& p) {
         if (p.add) v = V::add(v, load(p.add + i * p.add_row + at, h));
         if (p.relu) v = V::max(V::zero(), v);
       }
-      if (full)
-        V::store(c + at, v);
-      else
-        V::store_part(c + at, v, count(h));
+      if (full) V::store(c + at, v);
+      else V::store_part(c + at, v, count(h));
     }
   }
 }
@@ -85,10 +83,8 @@ void pack_rows(const float* src, int64_t k_stride, int rows, int64_t k, float* o
       const float* s = src + p * k_stride + r0;
       float* d = out + p * stride + r0;
       const int here = rows - r0;
-      if (here >= V::n)
-        V::store(d, V::load(s));
-      else
-        V::store(d, here > 0 ? V::load_part(s, here) : V::zero());
+      if (here >= V::n) V::store(d, V::load(s));
+      else V::store(d, here > 0 ? V::load_part(s, here) : V::zero());
     }
 }
 

@@ -12,9 +12,12 @@ using namespace recurrent;
 
 constexpr int64_t kGates = 3;
 
-class GruKernel final : public Kernel {  // gates, weight, bias, h -> hidden states, (r, z, c, the state's share of c)
+class GruKernel final
+    : public Kernel {  // gates, weight, bias, h -> hidden states, (r, z, c, the state's share of c)
  public:
-  explicit GruKernel(const KernelRequest& r) : c_(r.call, r.out[0].type.shape, kGates), w_(r.in[1]) { cost = c_.cost(); }
+  explicit GruKernel(const KernelRequest& r) : c_(r.call, r.out[0].type.shape, kGates), w_(r.in[1]) {
+    cost = c_.cost();
+  }
   size_t workspace_bytes() const override {
     return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile() + w_.room());
   }
@@ -35,11 +38,12 @@ class GruKernel final : public Kernel {  // gates, weight, bias, h -> hidden sta
       c_.each([&](int64_t j, int64_t n, int64_t r0, int64_t rows, int64_t task) {
         float* share = tiles + task * tile();
         for (int64_t g = 0; g < kGates; ++g)
-          multiply(c_.t, from + r0 * row, row, rows, H, weight + (j / nr * kGates + g) * H * nr, share + g * nr, kGates * nr, n);
+          multiply(c_.t, from + r0 * row, row, rows, H, weight + (j / nr * kGates + g) * H * nr,
+                   share + g * nr, kGates * nr, n);
         for (int64_t r = r0; r < r0 + rows; ++r) {
           const int64_t at = t * B + r;
-          gates({n, H, nr, in(0) + at * kGates * H + j, in(2) + j, share + (r - r0) * kGates * nr, from + r * row + j,
-                 act + at * 4 * H + j, hs + at * H + j, to + r * row + j});
+          gates({n, H, nr, in(0) + at * kGates * H + j, in(2) + j, share + (r - r0) * kGates * nr,
+                 from + r * row + j, act + at * 4 * H + j, hs + at * H + j, to + r * row + j});
         }
       });
     }

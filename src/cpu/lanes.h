@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lanes: 16 floats that stay in registers, for loop nests whose sums must not go through memory. Vector extensions of
-// the compiler, so that one body serves every instruction set (multi_isa.h); elements are loaded from f32 or bf16.
+// Lanes: 16 floats that stay in registers, for loop nests whose sums must not go through memory. Vector
+// extensions of the compiler, so that one body serves every instruction set (multi_isa.h); elements are
+// loaded from f32 or bf16.
 #pragma once
 #include <cstring>
 

@@ -10,9 +10,12 @@ namespace yuloh {
 namespace {
 using namespace recurrent;
 
-class LstmKernel final : public Kernel {  // gates, weight, bias, h, c -> hidden states, cells, activated gates
+class LstmKernel final
+    : public Kernel {  // gates, weight, bias, h, c -> hidden states, cells, activated gates
  public:
-  explicit LstmKernel(const KernelRequest& r) : c_(r.call, r.out[0].type.shape, 4), w_(r.in[1]) { cost = c_.cost(); }
+  explicit LstmKernel(const KernelRequest& r) : c_(r.call, r.out[0].type.shape, 4), w_(r.in[1]) {
+    cost = c_.cost();
+  }
   size_t workspace_bytes() const override {
     return sizeof(float) * (packed() + 2 * state() + c_.tasks() * tile() + w_.room());
   }
@@ -33,7 +36,8 @@ class LstmKernel final : public Kernel {  // gates, weight, bias, h, c -> hidden
       c_.each([&](int64_t j, int64_t n, int64_t r0, int64_t rows, int64_t task) {
         float* z = tiles + task * tile();
         for (int64_t g = 0; g < 4; ++g)
-          multiply(c_.t, from + r0 * row, row, rows, H, weight + (j / nr * 4 + g) * H * nr, z + g * nr, 4 * nr, n);
+          multiply(c_.t, from + r0 * row, row, rows, H, weight + (j / nr * 4 + g) * H * nr, z + g * nr,
+                   4 * nr, n);
         for (int64_t r = r0; r < r0 + rows; ++r) {
           const int64_t at = t * B + r;
           gates({n, H, nr, in(0) + at * 4 * H + j, in(2) + j, z + (r - r0) * 4 * nr, before + r * H + j,
@@ -85,8 +89,9 @@ class LstmGradKernel final : public Kernel {  // weight, c, cells, act, gh?, gc?
         for (int64_t r = r0; r < r0 + rows; ++r) {
           const int64_t at = t * B + r;
           gates({n, H, in(3) + at * 4 * H + j, in(2) + at * H + j, before + r * H + j,
-                 last ? zeros : dh + (r - r0) * nr, gh ? gh + at * H + j : zeros, gc ? gc + at * H + j : zeros,
-                 out[2] + r * H + j, out[0] + at * 4 * H + j, to + r * row + j});
+                 last ? zeros : dh + (r - r0) * nr, gh ? gh + at * H + j : zeros,
+                 gc ? gc + at * H + j : zeros, out[2] + r * H + j, out[0] + at * 4 * H + j,
+                 to + r * row + j});
         }
       });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gates of an LSTM or a GRU for some hidden units of one batch row (cpu/lstm.cpp, cpu/gru.cpp); included by tile_kernels.inl in every
-// target's namespace, so that exp and tanh are the ones of tile programs.
+// The gates of an LSTM or a GRU for some hidden units of one batch row (cpu/lstm.cpp, cpu/gru.cpp); included
+// by tile_kernels.inl in every target's namespace, so that exp and tanh are the ones of tile programs.
 
 TILE_INLINE float sigmoid32(float x) { return 1.0f / (1.0f + exp32(-x)); }
 

@@ -28,10 +28,8 @@ void merge_batches(MatrixProblem* p) {
 // One matrix y for all batches whose rows follow each other in x and z: they are more rows.
 void batch_to_rows(MatrixProblem* p) {
   if (p->batch.size() != 1 || p->y.batch[0] != 0) return;
-  if (p->m == 1)
-    p->x.row = p->x.batch[0], p->z.row = p->z.batch[0];
-  else if (p->x.batch[0] != p->x.row * p->m || p->z.batch[0] != p->z.row * p->m)
-    return;
+  if (p->m == 1) p->x.row = p->x.batch[0], p->z.row = p->z.batch[0];
+  else if (p->x.batch[0] != p->x.row * p->m || p->z.batch[0] != p->z.row * p->m) return;
   p->m *= p->batch[0];
   p->batch.clear();
   for (MatrixStrides* s : {&p->x, &p->y, &p->z}) s->batch.clear();

@@ -29,12 +29,9 @@
   template <class E>                                    \
   void fn(const Args& a) {                              \
     switch (cpu_isa()) {                                \
-      case Isa::kAvx512:                                \
-        return fn##_avx512<E>(a);                       \
-      case Isa::kAvx2:                                  \
-        return fn##_avx2<E>(a);                         \
-      default:                                          \
-        return fn##_body<E>(a);                         \
+      case Isa::kAvx512: return fn##_avx512<E>(a);      \
+      case Isa::kAvx2: return fn##_avx2<E>(a);          \
+      default: return fn##_body<E>(a);                  \
     }                                                   \
   }
 

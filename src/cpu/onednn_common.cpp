@@ -18,24 +18,19 @@ dnnl::engine& engine() {
 }
 dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
-  (void)num_threads();  // tells OpenMP, which the library asks, how many threads this thread's kernels may use
+  (void)
+      num_threads();  // tells OpenMP, which the library asks, how many threads this thread's kernels may use
   return s;
 }
 
 dnnl::memory::data_type data_type(DType t) {
   switch (t) {
-    case DType::kFloat32:
-      return dnnl::memory::data_type::f32;
-    case DType::kBFloat16:
-      return dnnl::memory::data_type::bf16;
-    case DType::kInt32:
-      return dnnl::memory::data_type::s32;
-    case DType::kInt8:
-      return dnnl::memory::data_type::s8;
-    case DType::kUInt8:
-      return dnnl::memory::data_type::u8;
-    default:
-      fail(ErrorKind::kRuntime, "onednn: no data type for ", t, ".");
+    case DType::kFloat32: return dnnl::memory::data_type::f32;
+    case DType::kBFloat16: return dnnl::memory::data_type::bf16;
+    case DType::kInt32: return dnnl::memory::data_type::s32;
+    case DType::kInt8: return dnnl::memory::data_type::s8;
+    case DType::kUInt8: return dnnl::memory::data_type::u8;
+    default: fail(ErrorKind::kRuntime, "onednn: no data type for ", t, ".");
   }
 }
 
@@ -89,7 +84,8 @@ std::string signature(const KernelRequest& r) {
 std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*make)(const void*),
                              const void* arg) {
   static auto* cache = new WeakCache<void>;
-  static const bool once = (dnnl::set_primitive_cache_capacity(0), true);  // one cache, bounded with the plans
+  static const bool once =
+      (dnnl::set_primitive_cache_capacity(0), true);  // one cache, bounded with the plans
   (void)once;
   static bool child_cleared = false;
   if (in_forked_child() && !child_cleared) {  // primitives made before a fork expect threads that are gone
@@ -105,14 +101,17 @@ std::shared_ptr<void> cached(const std::string& key, std::shared_ptr<void> (*mak
   });
 }
 
-std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, FixedData& data) {
+std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight,
+                                     FixedData& data) {
   static std::mutex mu;
   static auto* known = new std::unordered_multimap<uint64_t, std::weak_ptr<const Packed>>;
   std::lock_guard lock(mu);
   for (auto [it, end] = known->equal_range(data.key[0]); it != end; ++it)
-    if (auto k = it->second.lock(); k && k->from->key == data.key && k->user == user && k->weight == weight) return k;
+    if (auto k = it->second.lock(); k && k->from->key == data.key && k->user == user && k->weight == weight)
+      return k;
   std::erase_if(*known, [](const auto& e) { return e.second.expired(); });
-  auto k = std::make_shared<Packed>(Packed{data.shared_from_this(), user, weight, allocate_storage(weight.get_size())});
+  auto k = std::make_shared<Packed>(
+      Packed{data.shared_from_this(), user, weight, allocate_storage(weight.get_size())});
   dnnl::memory from(user, engine(), data.get().data()), to(weight, engine(), k->data->data);
   dnnl::reorder(from, to).execute(stream(), from, to);
   stream().wait();

@@ -43,9 +43,11 @@ struct Packed {
   dnnl::memory::desc user, weight;
   Ref<Storage> data;
 };
-std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight, FixedData& data);
+std::shared_ptr<const Packed> packed(const dnnl::memory::desc& user, const dnnl::memory::desc& weight,
+                                     FixedData& data);
 
-// What one prepared primitive keeps, about: its generated code takes 60 to 240 kB (measured by resident memory).
+// What one prepared primitive keeps, about: its generated code takes 60 to 240 kB (measured by resident
+// memory).
 constexpr size_t kPrimitiveBytes = 100 << 10;
 
 inline size_t align64(size_t n) { return (n + 63) & ~size_t{63}; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn_conv.h"
 
-
 #include "cpu/onednn_common.h"
 #include "ops/window.h"
 
@@ -21,12 +20,9 @@ struct Operands {
 };
 Operands operands(const KernelRequest& r) {
   switch (role_of(r.call)) {
-    case Role::kForward:
-      return {r.in[0], r.in[1], r.out[0]};
-    case Role::kGradInput:
-      return {r.out[0], r.in[1], r.in[0]};
-    default:
-      return {r.in[0], r.out[0], r.in[1]};
+    case Role::kForward: return {r.in[0], r.in[1], r.out[0]};
+    case Role::kGradInput: return {r.out[0], r.in[1], r.in[0]};
+    default: return {r.in[0], r.out[0], r.in[1]};
   }
 }
 
@@ -108,7 +104,8 @@ std::shared_ptr<void> prepare(const void* request) {
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(std::shared_ptr<Prepared> p, FixedData* fixed_weight) : p_(std::move(p)) {
-    if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight) packed_ = packed(p_->user_weight, p_->weight, *fixed_weight);
+    if (fixed_weight && p_->reorder && p_->role != Role::kGradWeight)
+      packed_ = packed(p_->user_weight, p_->weight, *fixed_weight);
   }
   size_t workspace_bytes() const override { return moved_bytes() + p_->scratch.get_size(); }
   void keeps(KeptBytes* k) const override {
@@ -147,8 +144,7 @@ class ConvKernel final : public Kernel {
                 {DNNL_ARG_DIFF_WEIGHTS, weight}};
         break;
     }
-    if (p_->scratch.get_size())
-      args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + moved_bytes()));
+    if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, mem(p_->scratch, work + moved_bytes()));
     p_->conv.execute(stream(), args);
     if (p_->reorder && p_->role == Role::kGradWeight)
       p_->reorder.execute(stream(), {{DNNL_ARG_FROM, weight}, {DNNL_ARG_TO, user}});

@@ -53,9 +53,9 @@ std::shared_ptr<void> prepare(const void* request) {
     dims.push_back(m.n), strides.back() = 1;
     p->bias = {dims, data_type(m.dtype), strides};
   }
-  const dnnl::matmul::primitive_desc pd = m.bias
-                                              ? dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->bias, p->z, attr)
-                                              : dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->z, attr);
+  const dnnl::matmul::primitive_desc pd =
+      m.bias ? dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->bias, p->z, attr)
+             : dnnl::matmul::primitive_desc(engine(), p->x, p->y, p->z, attr);
   p->matmul = dnnl::matmul(pd), p->has_bias = m.bias;
   p->y = pd.weights_desc(), p->scratch = pd.scratchpad_desc();
   p->name = pd.impl_info_str();
@@ -74,12 +74,15 @@ class MatmulKernel final : public Kernel {
     if (packed_ && k->first(packed_.get())) k->add(packed_->data->bytes);
   }
   bool reads(size_t input) const override { return input != 1 || !packed_; }
-  std::string describe() const override { return "onednn:" + p_->name + (packed_ ? " on packed weight" : ""); }
+  std::string describe() const override {
+    return "onednn:" + p_->name + (packed_ ? " on packed weight" : "");
+  }
   void run(void* const* ptrs) override {
     const int z = p_->has_bias ? 3 : 2;
-    std::unordered_map<int, memory> args{{DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},
-                                         {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), packed_ ? packed_->data->data : ptrs[1])},
-                                         {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[z])}};
+    std::unordered_map<int, memory> args{
+        {DNNL_ARG_SRC, memory(p_->x, engine(), ptrs[0])},
+        {DNNL_ARG_WEIGHTS, memory(p_->y, engine(), packed_ ? packed_->data->data : ptrs[1])},
+        {DNNL_ARG_DST, memory(p_->z, engine(), ptrs[z])}};
     if (p_->has_bias) args.emplace(DNNL_ARG_BIAS, memory(p_->bias, engine(), ptrs[2]));
     if (p_->scratch.get_size()) args.emplace(DNNL_ARG_SCRATCHPAD, memory(p_->scratch, engine(), ptrs[z + 1]));
     p_->matmul.execute(stream(), args);
@@ -125,12 +128,11 @@ bool product_fits(const MatrixProblem& m, std::string* why) {
 std::unique_ptr<Kernel> make_product(const MatrixProblem& m, FixedData* fixed) {
   try {
     const std::string key = signature_base(fixed ? "product with a fixed weight" : "product") + m.key();
-    auto k = std::make_unique<MatmulKernel>(prepared<Prepared>(key, prepare, Request{m, fixed != nullptr}), fixed);
+    auto k =
+        std::make_unique<MatmulKernel>(prepared<Prepared>(key, prepare, Request{m, fixed != nullptr}), fixed);
     k->cost = m.cost();
     return k;
-  } catch (const dnnl::error&) {
-    return nullptr;
-  }
+  } catch (const dnnl::error&) { return nullptr; }
 }
 
 bool matmul_fits(const KernelRequest& r, std::string* why) { return product_fits(matrix_problem(r), why); }

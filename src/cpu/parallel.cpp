@@ -116,10 +116,8 @@ std::string thread_reason() {
   if (forked) return s.str() + "forked child, the parent's team does not exist here";
   if (num_threads() != default_threads()) s << "set by the user; default " << default_threads() << ", ";
   s << "affinity mask has " << l.affinity << (l.affinity == 1 ? " CPU, " : " CPUs, ");
-  if (l.quota > 0)
-    s << l.source << " quota is " << l.quota << " CPUs";
-  else
-    s << "no cgroup quota";
+  if (l.quota > 0) s << l.source << " quota is " << l.quota << " CPUs";
+  else s << "no cgroup quota";
   return s.str();
 }
 
@@ -131,7 +129,8 @@ void reset_affinity() {
 
 void parallel_chunks(int64_t n, ChunkFn fn, void* context, double serial_seconds) {
   constexpr int64_t kPollEvery = 64;
-  const std::function<void()>* const poll = poll_between_chunks;  // of this thread; the team's others have none
+  const std::function<void()>* const poll =
+      poll_between_chunks;  // of this thread; the team's others have none
   const int team = static_cast<int>(std::min<int64_t>(n, num_threads()));
   if (team <= 1 || inside || omp_in_parallel() || avoid_team(serial_seconds)) {
     for (int64_t i = 0; i < n; ++i) {

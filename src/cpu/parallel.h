@@ -21,8 +21,8 @@ void reset_affinity();
 
 using ChunkFn = void (*)(void* context, int64_t chunk);
 // Runs fn(context, 0..n-1). Contiguous ranges of chunks go to threads in order; nested calls run serially.
-// The first exception of any chunk is rethrown in the caller after all threads came back; chunks not begun by then are left out.
-// The caller's poll_between_chunks is called now and then and may throw, too.
+// The first exception of any chunk is rethrown in the caller after all threads came back; chunks not begun by
+// then are left out. The caller's poll_between_chunks is called now and then and may throw, too.
 //
 // serial_seconds > 0: an estimate for the whole work on one thread. When other processes hold the CPUs, a
 // region waits for its descheduled threads (libgomp's spin); work shorter than the recent waits then stays on

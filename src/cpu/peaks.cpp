@@ -17,7 +17,7 @@
 namespace yuloh {
 namespace {
 constexpr int64_t kRounds = 200000;  // about half a millisecond
-volatile float g_sink;  // keeps the results of the loops alive
+volatile float g_sink;               // keeps the results of the loops alive
 
 // Best seconds of body() within a time limit, at least three tries.
 template <class F>
@@ -33,8 +33,8 @@ double best_seconds(double limit, F body) {
   return best;
 }
 
-// A loop of `kChains` independent accumulators (different ones, else the compiler makes them one) hides the latency of
-// any multiply-add unit so far.
+// A loop of `kChains` independent accumulators (different ones, else the compiler makes them one) hides the
+// latency of any multiply-add unit so far.
 constexpr int kChains = 12;  // as many as fit beside their operands into 16 registers
 struct Loop {
   const char* name;
@@ -119,7 +119,8 @@ std::vector<Peak> machine_peaks(double seconds) {
   const int threads = num_threads();
   std::vector<Peak> peaks;
   for (const Loop& l : loops()) {
-    const double s = best_seconds(seconds, [&] { parallel_for(threads, [&](int64_t) { g_sink = l.run(); }); });
+    const double s =
+        best_seconds(seconds, [&] { parallel_for(threads, [&](int64_t) { g_sink = l.run(); }); });
     peaks.push_back({l.name, l.per_round * static_cast<double>(kRounds) * threads / s});
   }
   constexpr size_t kBytes = size_t{192} << 20;  // beyond the caches of any machine that this has run on
@@ -127,7 +128,9 @@ std::vector<Peak> machine_peaks(double seconds) {
   std::memset(from->data, 1, kBytes);
   std::memset(to->data, 1, kBytes);
   const size_t part = kBytes / static_cast<size_t>(threads) / 64 * 64;
-  const auto place = [&](const auto& s, int64_t i) { return static_cast<char*>(s->data) + static_cast<size_t>(i) * part; };
+  const auto place = [&](const auto& s, int64_t i) {
+    return static_cast<char*>(s->data) + static_cast<size_t>(i) * part;
+  };
   const double read = best_seconds(seconds, [&] {
     parallel_for(threads, [&](int64_t i) {
       const auto* p = reinterpret_cast<const uint64_t*>(place(from, i));

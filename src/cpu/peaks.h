@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured on the executor's threads: the roofs that kernels are compared with.
-// Arithmetic: independent multiply-adds in registers; memory: streams far larger than the caches.
+// What this machine can do at most, measured on the executor's threads: the roofs that kernels are compared
+// with. Arithmetic: independent multiply-adds in registers; memory: streams far larger than the caches.
 #pragma once
 #include <vector>
 

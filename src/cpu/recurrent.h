@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of recurrent walks share (lstm.cpp, gru.cpp): how a time step is cut, the packed weight, the product of
-// a state with its panels. Private to them.
+// What the kernels of recurrent walks share (lstm.cpp, gru.cpp): how a time step is cut, the packed weight,
+// the product of a state with its panels. Private to them.
 #pragma once
 #include <algorithm>
 
@@ -12,14 +12,15 @@
 
 namespace yuloh::recurrent {
 
-inline constexpr int64_t kBlockK = 256;   // as in gemm.cpp: a panel of the weight fills two thirds of L1
+inline constexpr int64_t kBlockK = 256;    // as in gemm.cpp: a panel of the weight fills two thirds of L1
 inline constexpr int64_t kBlockRows = 56;  // batch rows of one task
-inline constexpr int64_t kPad = 16;       // floats after each row of a state: rows of 4 KiB would share their cache sets
+inline constexpr int64_t kPad =
+    16;  // floats after each row of a state: rows of 4 KiB would share their cache sets
 
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Sizes, and how one time step is cut: tasks own `nr` hidden units (all gates of them) of some batch rows. The cut
-// depends on shapes only.
+// Sizes, and how one time step is cut: tasks own `nr` hidden units (all gates of them) of some batch rows.
+// The cut depends on shapes only.
 struct Cut {
   const gemm_detail::Kernels& t;
   int64_t steps, batch, hidden, gates;
@@ -27,7 +28,12 @@ struct Cut {
   int64_t blocks, row_blocks, rows;
 
   Cut(const Call& c, const Shape& states, int64_t gates)
-      : t(gemm_detail::kernels()), steps(states[0]), batch(states[1]), hidden(states[2]), gates(gates), reverse(c.flag("reverse")) {
+      : t(gemm_detail::kernels()),
+        steps(states[0]),
+        batch(states[1]),
+        hidden(states[2]),
+        gates(gates),
+        reverse(c.flag("reverse")) {
     blocks = divide_up(hidden, t.nr);
     row_blocks = divide_up(batch, kBlockRows);
     rows = divide_up(batch, row_blocks);
@@ -55,8 +61,8 @@ struct Cut {
   }
 };
 
-// A weight in half precision is widened before it is packed: all arithmetic is f32, where the body of ops/recurrent.cpp
-// rounds each state to the weight's precision as well.
+// A weight in half precision is widened before it is packed: all arithmetic is f32, where the body of
+// ops/recurrent.cpp rounds each state to the weight's precision as well.
 struct Weight {
   DType dtype;
   int64_t rows, columns;
@@ -77,8 +83,8 @@ struct Weight {
     const int64_t H = c.hidden, nr = c.t.nr;
     parallel_for(c.blocks * c.gates, [&](int64_t i) {
       const int64_t j = i / c.gates * nr, gate = i % c.gates;
-      gemm_detail::pack(c.t, plain + (gate * H + j) * H, H, 1, static_cast<int>(std::min(nr, H - j)), H, panels + i * H * nr,
-                        nr, static_cast<int>(nr));
+      gemm_detail::pack(c.t, plain + (gate * H + j) * H, H, 1, static_cast<int>(std::min(nr, H - j)), H,
+                        panels + i * H * nr, nr, static_cast<int>(nr));
     });
   }
   // Panels of nr hidden units over all gates: what the gradient of the gates is multiplied by.
@@ -86,8 +92,8 @@ struct Weight {
     const float* plain = widened(w, memory);
     const int64_t H = c.hidden, nr = c.t.nr, all = c.gates * H;
     parallel_for(c.blocks, [&](int64_t i) {
-      gemm_detail::pack(c.t, plain + i * nr, 1, H, static_cast<int>(std::min(nr, H - i * nr)), all, panels + i * all * nr, nr,
-                        static_cast<int>(nr));
+      gemm_detail::pack(c.t, plain + i * nr, 1, H, static_cast<int>(std::min(nr, H - i * nr)), all,
+                        panels + i * all * nr, nr, static_cast<int>(nr));
     });
   }
 };
@@ -112,7 +118,8 @@ inline bool fits(const KernelRequest& r, size_t weight, std::string* why) {
   for (const auto* operands : {&r.in, &r.out})
     for (const Operand& o : *operands) {
       const bool half = &o == &r.in[weight] && o.type.dtype == DType::kBFloat16;
-      if ((o.type.dtype != DType::kFloat32 && !half) || numel(o.type.shape) == 0 || !is_row_major(o.type.shape, o.strides)) {
+      if ((o.type.dtype != DType::kFloat32 && !half) || numel(o.type.shape) == 0 ||
+          !is_row_major(o.type.shape, o.strides)) {
         *why = "an operand is empty, not float32 or not stored by rows";
         return false;
       }

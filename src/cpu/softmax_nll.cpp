@@ -23,7 +23,8 @@ class NllKernel : public Kernel {
     classes_ = s[s.size() - 1], rows_ = numel(s) / classes_;
     cost.flops = 4.0 * static_cast<double>(rows_ * classes_);
     for (const auto* v : {&r.in, &r.out})
-      for (const Operand& o : *v) cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
+      for (const Operand& o : *v)
+        cost.bytes += static_cast<double>(numel(o.type.shape) * dtype_size(o.type.dtype));
   }
   std::string describe() const override { return cat("yuloh_nll:", isa_name(cpu_isa())); }
 
@@ -91,8 +92,7 @@ bool softmax_nll_fits(const KernelRequest& r, std::string* why) {
   }
   const auto real = [](DType t) { return t == DType::kFloat32 || t == DType::kBFloat16; };
   bool right = real(x.dtype) && r.in[1].type.dtype == DType::kInt64;
-  if (r.in.size() == 2)
-    right = right && r.out[0].type.dtype == DType::kFloat32;
+  if (r.in.size() == 2) right = right && r.out[0].type.dtype == DType::kFloat32;
   else
     right = right && real(r.out[0].type.dtype) && r.in[2].type.dtype == DType::kFloat32 &&
             r.in[3].type.dtype == DType::kFloat32;

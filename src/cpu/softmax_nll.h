@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy over rows of many classes (f32 or bf16 scores, int64 labels) and its gradient: the forward pass
-// reads each row once from memory and stores two numbers, the backward pass reads it again and writes the gradient in
-// the precision that is wanted. Neither probabilities nor widened scores are stored.
+// Softmax cross-entropy over rows of many classes (f32 or bf16 scores, int64 labels) and its gradient: the
+// forward pass reads each row once from memory and stores two numbers, the backward pass reads it again and
+// writes the gradient in the precision that is wanted. Neither probabilities nor widened scores are stored.
 #pragma once
 #include "plan/kernel.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a softmax cross-entropy (cpu/softmax_nll.cpp); included by tile_kernels.inl in every target's namespace.
+// Rows of a softmax cross-entropy (cpu/softmax_nll.cpp); included by tile_kernels.inl in every target's
+// namespace.
 
 template <class In>
 void nll_lse(const void* xv, int64_t n, float* lse) {

@@ -39,10 +39,8 @@ class Coder {
     count_uses();
     regs_.assign(p_.n_regs, -1);
     for (const TileInstr& i : p_.instrs)
-      if (i.kind != Kind::kStore)
-        emit(i);
-      else
-        stores_.push_back({i, regs_[i.a]});
+      if (i.kind != Kind::kStore) emit(i);
+      else stores_.push_back({i, regs_[i.a]});
     for (auto& [i, v] : stores_) store(i, v);
     allocate();
     find_hazards();
@@ -66,7 +64,8 @@ class Coder {
           if (r >= 0 && r < p_.n_regs && def[r] >= 0 && !rounds_itself(def[r])) unrounded_use_[def[r]] = true;
       if (i.kind != Kind::kLoad)
         for (int r : {i.a, i.kind == Kind::kPrim ? i.b : -1, i.kind == Kind::kPrim ? i.c : -1})
-          if (r >= 0 && def[r] >= 0) uses_[def[r]] += i.kind == Kind::kRound ? 2 : 1;  // rounded: may have other names
+          if (r >= 0 && def[r] >= 0)
+            uses_[def[r]] += i.kind == Kind::kRound ? 2 : 1;  // rounded: may have other names
       if (i.kind != Kind::kLoad && !reduces)
         for (int r : {i.a, i.b, i.c}) {
           if (i.kind == Kind::kStore && r != i.a) break;
@@ -107,20 +106,11 @@ class Coder {
 
   void emit(const TileInstr& i) {
     switch (i.kind) {
-      case Kind::kLoad:
-        regs_[i.dst] = load(i);
-        break;
-      case Kind::kPrim:
-        regs_[i.dst] = prim(i);
-        break;
-      case Kind::kRound:
-        regs_[i.dst] = round(i);
-        break;
-      case Kind::kRowReduce:
-        regs_[i.dst] = row_reduce(i);
-        break;
-      default:
-        accumulate(i);
+      case Kind::kLoad: regs_[i.dst] = load(i); break;
+      case Kind::kPrim: regs_[i.dst] = prim(i); break;
+      case Kind::kRound: regs_[i.dst] = round(i); break;
+      case Kind::kRowReduce: regs_[i.dst] = row_reduce(i); break;
+      default: accumulate(i);
     }
   }
 
@@ -278,12 +268,16 @@ class Coder {
     if (uses_[&i - p_.instrs.data()] == 1) s.first = first_of(i);
     s.mask = mask, s.per_row = per_row;
   }
-  // Joins `i` to the step before it if that one made an operand which nothing else reads. Returns the result or -1.
+  // Joins `i` to the step before it if that one made an operand which nothing else reads. Returns the result
+  // or -1.
   int chain(const TileInstr& i, const int (&in)[3], int form, int mask, bool per_row) {
-    if (!join_primitives || !(form & kRowBit) || body_.empty() || i.type != CType::kF32 || i.from != CType::kF32) return -1;
+    if (!join_primitives || !(form & kRowBit) || body_.empty() || i.type != CType::kF32 ||
+        i.from != CType::kF32)
+      return -1;
     const Pending last = body_.back();
     const bool left = last.result == in[0];
-    if (last.result < 0 || last.first == First::kNone || (!left && last.result != in[1]) || values_[last.result].form != form)
+    if (last.result < 0 || last.first == First::kNone || (!left && last.result != in[1]) ||
+        values_[last.result].form != form)
       return -1;
     int other = left ? 1 : 0;
     Second second = Second::kNone;
@@ -342,10 +336,8 @@ class Coder {
     if (s.strided) s.operand = static_cast<int16_t>(values_[a].place);
     s.kind = columns ? Step::Kind::kColReduce : Step::Kind::kAllReduce;
     s.d = static_cast<uint16_t>(n_accumulators_++);
-    if (columns)
-      s.col = e.col;
-    else
-      s.lanes = e.lanes;
+    if (columns) s.col = e.col;
+    else s.lanes = e.lanes;
     if (alias_) t_.accumulators.push_back({&e, i.b, size_of(type), columns});  // both variants share them
   }
   void store(const TileInstr& i, int v) {

@@ -23,25 +23,20 @@ double weight_of(const TileInstr& i) {
     case Prim::kExp:
     case Prim::kLog:
     case Prim::kTanh:
-    case Prim::kErf:
-      return f64 ? 40 : 8;
+    case Prim::kErf: return f64 ? 40 : 8;
     case Prim::kExpm1:
     case Prim::kLog1p:
     case Prim::kSin:
     case Prim::kCos:
-    case Prim::kTan:
-      return f64 ? 60 : 15;
-    case Prim::kPow:
-      return f64 ? 100 : 25;
+    case Prim::kTan: return f64 ? 60 : 15;
+    case Prim::kPow: return f64 ? 100 : 25;
     case Prim::kDiv:
     case Prim::kSqrt:
-    case Prim::kRsqrt:
-      return 3;
+    case Prim::kRsqrt: return 3;
     case Prim::kFloorDiv:
     case Prim::kMod:
     case Prim::kFMod:
-    case Prim::kAtan2:
-      return 40;
+    case Prim::kAtan2: return 40;
     case Prim::kAsin:
     case Prim::kAcos:
     case Prim::kAtan:
@@ -49,14 +44,11 @@ double weight_of(const TileInstr& i) {
     case Prim::kCosh:
     case Prim::kAsinh:
     case Prim::kAcosh:
-    case Prim::kAtanh:
-      return f64 ? 60 : 20;
+    case Prim::kAtanh: return f64 ? 60 : 20;
     case Prim::kErfinv:
     case Prim::kLgamma:
-    case Prim::kDigamma:
-      return 150;
-    default:
-      return 1;
+    case Prim::kDigamma: return 150;
+    default: return 1;
   }
 }
 
@@ -169,8 +161,10 @@ class Geometry {
           std::min<int64_t>(cols, std::max<int64_t>(64, block / std::min<Dim>(64, t_.outer.back())));
     t_.block_rows = std::clamp<int64_t>(block / t_.block_cols, 1, std::max<int64_t>(1, t_.rows));
     if (t_.block_cols < cols && (t_.linear_order || (col_reduce_ && computes_))) t_.block_rows = 1;
-    // One group of rows cannot be cut; single rows let its columns be (chunks() below), so that threads share it.
-    if (col_reduce_ && computes_ && !t_.whole_rows && !all_reduce_ && t_.rows <= kColGroup && cols >= 512) t_.block_rows = 1;
+    // One group of rows cannot be cut; single rows let its columns be (chunks() below), so that threads share
+    // it.
+    if (col_reduce_ && computes_ && !t_.whole_rows && !all_reduce_ && t_.rows <= kColGroup && cols >= 512)
+      t_.block_rows = 1;
     if (col_reduce_) {
       int64_t pow2 = 1;
       while (pow2 * 2 <= std::min<int64_t>(t_.block_rows, kColGroup)) pow2 *= 2;

@@ -109,8 +109,7 @@ class CpuTileKernel final : public Kernel {
     };
     if (serial || n == 1)
       for (int64_t i = 0; i < n; ++i) one(i);
-    else
-      parallel_for(n, one, work * kSecondsPerWork);
+    else parallel_for(n, one, work * kSecondsPerWork);
     if (bad)
       throw Error(
           ErrorKind::kZeroDivision,
@@ -125,10 +124,8 @@ class CpuTileKernel final : public Kernel {
     char* v = workspace + a.workspace;
     if (!a.columns) {
       const int64_t leaves = (t_.rows * t_.cols + kLeaf - 1) / kLeaf;
-      if (empty)
-        a.ops->identity(v, nullptr, nullptr, nullptr, 1, 1);
-      else
-        a.ops->fold(v, leaves);
+      if (empty) a.ops->identity(v, nullptr, nullptr, nullptr, 1, 1);
+      else a.ops->fold(v, leaves);
       return store(out, v, 1, 1, 0, 1);
     }
     if (empty) {
@@ -163,7 +160,8 @@ namespace {
 // Layers of one shape, and optimizer updates at every batch size, are the same programs over and over.
 std::shared_ptr<Kernel> shared_tile_kernel(const TileProgram& p) {
   static auto* cache = new WeakCache<Kernel>;
-  return cache->get(key_of(p) + static_cast<char>(cpu_isa()), [&] { return std::shared_ptr<Kernel>(make_cpu_tile_kernel(p)); });
+  return cache->get(key_of(p) + static_cast<char>(cpu_isa()),
+                    [&] { return std::shared_ptr<Kernel>(make_cpu_tile_kernel(p)); });
 }
 }  // namespace
 

@@ -126,8 +126,10 @@ void checked(void* dv, const void* av, const void* bv, const void* flag, int64_t
 #include "cpu/tile_ops.inl"
 #include "cpu/tile_reduce.inl"
 #include "cpu/tile_storage.inl"
-#include "cpu/lstm_gates.inl"
+
+// written with the ones above
 #include "cpu/attention_rows.inl"
+#include "cpu/lstm_gates.inl"
 #include "cpu/softmax_nll.inl"
 
 // ---- the table ----

@@ -15,36 +15,29 @@
       return expr;                 \
     }                              \
   };
-TILE_BINARY(Add, T(x + y))
-TILE_BINARY(Sub, T(x - y)) TILE_BINARY(Mul, T(x* y)) TILE_BINARY(Div, T(x / y))
-    TILE_BINARY(Max, T(((x > y) | (x != x)) ? x : y)) TILE_BINARY(Min, T(((x < y) | (x != x)) ? x : y))
-        TILE_BINARY(Eq, b8(x == y)) TILE_BINARY(Ne, b8(x != y)) TILE_BINARY(Lt, b8(x < y)) TILE_BINARY(
-            Le, b8(x <= y)) TILE_BINARY(Gt, b8(x > y)) TILE_BINARY(Ge, b8(x >= y)) TILE_BINARY(And, T(x& y))
-            TILE_BINARY(Or, T(x | y)) TILE_BINARY(Xor, T(x ^ y)) TILE_UNARY(Neg, T(-x)) TILE_UNARY(Copy, x)
-                TILE_UNARY(IsNan, b8(x != x)) TILE_UNARY(Never, b8(x != x)) TILE_UNARY(Always, b8(x == x))
-                    TILE_UNARY(NotInt, T(~x)) TILE_UNARY(NotBool, b8(x == 0))
-                        TILE_UNARY(SignInt, T((x > 0) - (x < 0))) TILE_UNARY(AbsInt, T(x < 0 ? -x : x))
-                            TILE_UNARY(Sign, T(x != x ? x : T(x > T(0)) - T(x < T(0))))
-                                TILE_UNARY(Rint, round_even(x)) TILE_UNARY(Floor, round_down(x))
-                                    TILE_UNARY(Ceil, round_up(x)) TILE_UNARY(Trunc, round_zero(x))
-                                        TILE_UNARY(Exp32, exp32(x)) TILE_UNARY(Log32, log32(x)) TILE_UNARY(
-                                            Tanh32,
-                                            tanh32(x)) TILE_UNARY(Erf32, erf32(x)) TILE_UNARY(Expm1_32,
-                                                                                              expm1_32(x))
-                                            TILE_UNARY(Log1p_32, log1p_32(x)) TILE_UNARY(Sinh32, sinh32(x))
-                                                TILE_UNARY(Cosh32, cosh32(x)) TILE_UNARY(Asinh32, asinh32(x))
-                                                    TILE_UNARY(Acosh32,
-                                                               acosh32(x)) TILE_UNARY(Atanh32, atanh32(x))
-                                                        TILE_UNARY(Atan32, atan32(x))
-                                                            TILE_UNARY(Asin32, asin32(x))
-                                                                TILE_UNARY(Acos32, acos32(x))
-                                                                    TILE_UNARY(Sin32, sin32(x))
-                                                                        TILE_UNARY(Cos32, cos32(x))
-                                                                            TILE_UNARY(Tan32,
-                                                                                       tan32(x)) struct Abs {
+// clang-format off
+TILE_BINARY(Add, T(x + y)) TILE_BINARY(Sub, T(x - y)) TILE_BINARY(Mul, T(x * y)) TILE_BINARY(Div, T(x / y))
+TILE_BINARY(Max, T(((x > y) | (x != x)) ? x : y)) TILE_BINARY(Min, T(((x < y) | (x != x)) ? x : y))
+TILE_BINARY(Eq, b8(x == y)) TILE_BINARY(Ne, b8(x != y)) TILE_BINARY(Lt, b8(x < y)) TILE_BINARY(Le, b8(x <= y))
+TILE_BINARY(Gt, b8(x > y)) TILE_BINARY(Ge, b8(x >= y)) TILE_BINARY(And, T(x & y)) TILE_BINARY(Or, T(x | y))
+TILE_BINARY(Xor, T(x ^ y)) TILE_UNARY(Neg, T(-x)) TILE_UNARY(Copy, x) TILE_UNARY(IsNan, b8(x != x))
+TILE_UNARY(Never, b8(x != x)) TILE_UNARY(Always, b8(x == x)) TILE_UNARY(NotInt, T(~x))
+TILE_UNARY(NotBool, b8(x == 0)) TILE_UNARY(SignInt, T((x > 0) - (x < 0)))
+TILE_UNARY(AbsInt, T(x < 0 ? -x : x)) TILE_UNARY(Sign, T(x != x ? x : T(x > T(0)) - T(x < T(0))))
+TILE_UNARY(Rint, round_even(x)) TILE_UNARY(Floor, round_down(x)) TILE_UNARY(Ceil, round_up(x))
+TILE_UNARY(Trunc, round_zero(x)) TILE_UNARY(Exp32, exp32(x)) TILE_UNARY(Log32, log32(x))
+TILE_UNARY(Tanh32, tanh32(x)) TILE_UNARY(Erf32, erf32(x)) TILE_UNARY(Expm1_32, expm1_32(x))
+TILE_UNARY(Log1p_32, log1p_32(x)) TILE_UNARY(Sinh32, sinh32(x)) TILE_UNARY(Cosh32, cosh32(x))
+TILE_UNARY(Asinh32, asinh32(x)) TILE_UNARY(Acosh32, acosh32(x)) TILE_UNARY(Atanh32, atanh32(x))
+TILE_UNARY(Atan32, atan32(x)) TILE_UNARY(Asin32, asin32(x)) TILE_UNARY(Acos32, acos32(x))
+TILE_UNARY(Sin32, sin32(x)) TILE_UNARY(Cos32, cos32(x)) TILE_UNARY(Tan32, tan32(x))
+#undef TILE_UNARY
+#undef TILE_BINARY
+struct Abs {
   TILE_INLINE float f(float x) { return __builtin_fabsf(x); }
   TILE_INLINE double f(double x) { return __builtin_fabs(x); }
 };
+// clang-format on
 struct Sqrt {
   TILE_INLINE float f(float x) { return __builtin_sqrtf(x); }
   TILE_INLINE double f(double x) { return __builtin_sqrt(x); }
@@ -133,18 +126,21 @@ struct Fma {
       return T(call);            \
     }                            \
   };
-TILE_LIBM(Exp64, ::exp(x))
-TILE_LIBM(Expm1_64, ::expm1(x)) TILE_LIBM(Log64, ::log(x)) TILE_LIBM(Log1p_64, ::log1p(x))
-    TILE_LIBM(Sin64, ::sin(x)) TILE_LIBM(Cos64, ::cos(x)) TILE_LIBM(Tan64, ::tan(x))
-        TILE_LIBM(Asin, ::asin(x)) TILE_LIBM(Acos, ::acos(x)) TILE_LIBM(Atan, ::atan(x))
-            TILE_LIBM(Sinh, ::sinh(x)) TILE_LIBM(Cosh, ::cosh(x)) TILE_LIBM(Tanh64, ::tanh(x))
-                TILE_LIBM(Asinh, ::asinh(x)) TILE_LIBM(Acosh, ::acosh(x)) TILE_LIBM(Atanh, ::atanh(x))
-                    TILE_LIBM(Erf64, ::erf(x)) TILE_LIBM(Erfinv, erfinv(x)) TILE_LIBM(Lgamma, log_gamma(x))
-                        TILE_LIBM(Digamma, digamma(x)) TILE_LIBM2(Pow64, ::pow(x, y))
-                            TILE_LIBM2(Atan2, ::atan2(x, y)) struct Fmod {
+// clang-format off
+TILE_LIBM(Exp64, ::exp(x)) TILE_LIBM(Expm1_64, ::expm1(x)) TILE_LIBM(Log64, ::log(x))
+TILE_LIBM(Log1p_64, ::log1p(x)) TILE_LIBM(Sin64, ::sin(x)) TILE_LIBM(Cos64, ::cos(x))
+TILE_LIBM(Tan64, ::tan(x)) TILE_LIBM(Asin, ::asin(x)) TILE_LIBM(Acos, ::acos(x)) TILE_LIBM(Atan, ::atan(x))
+TILE_LIBM(Sinh, ::sinh(x)) TILE_LIBM(Cosh, ::cosh(x)) TILE_LIBM(Tanh64, ::tanh(x))
+TILE_LIBM(Asinh, ::asinh(x)) TILE_LIBM(Acosh, ::acosh(x)) TILE_LIBM(Atanh, ::atanh(x))
+TILE_LIBM(Erf64, ::erf(x)) TILE_LIBM(Erfinv, erfinv(x)) TILE_LIBM(Lgamma, log_gamma(x))
+TILE_LIBM(Digamma, digamma(x)) TILE_LIBM2(Pow64, ::pow(x, y)) TILE_LIBM2(Atan2, ::atan2(x, y))
+#undef TILE_LIBM
+#undef TILE_LIBM2
+struct Fmod {
   static float f(float x, float y) { return ::fmodf(x, y); }
   static double f(double x, double y) { return ::fmod(x, y); }
 };
+// clang-format on
 struct ModFloat {  // the remainder has the divisor's sign
   template <class T>
   static T f(T x, T y) {

@@ -37,23 +37,16 @@ struct RProd {
 };
 template <class T>
 TILE_INLINE T lowest() {
-  if constexpr (__is_same(T, float))
-    return -kInf;
-  else if constexpr (__is_same(T, double))
-    return -__builtin_inf();
-  else if constexpr (__is_same(T, int64_t))
-    return INT64_MIN;
-  else
-    return T(0);
+  if constexpr (__is_same(T, float)) return -kInf;
+  else if constexpr (__is_same(T, double)) return -__builtin_inf();
+  else if constexpr (__is_same(T, int64_t)) return INT64_MIN;
+  else return T(0);
 }
 template <class T>
 TILE_INLINE T highest() {
-  if constexpr (__is_same(T, int64_t))
-    return INT64_MAX;
-  else if constexpr (__is_same(T, b8))
-    return T(1);
-  else
-    return -lowest<T>();
+  if constexpr (__is_same(T, int64_t)) return INT64_MAX;
+  else if constexpr (__is_same(T, b8)) return T(1);
+  else return -lowest<T>();
 }
 struct RMax {  // NaN on either side wins
   template <class T>
@@ -181,8 +174,8 @@ void col_reduce(void* accv, const void* av, int64_t rows, int64_t cols, int64_t 
   for (; c + 4 * W <= cols; c += 4 * W) col_strip<R, T, 4>(acc + c, a + c, rows, rs);
   for (; c + W <= cols; c += W) col_strip<R, T, 1>(acc + c, a + c, rows, rs);
   if (c == cols) return;
-  // The last columns as one vector, whose other lanes read into the next row and are dropped; rows that have no
-  // such neighbour one by one.
+  // The last columns as one vector, whose other lanes read into the next row and are dropped; rows that have
+  // no such neighbour one by one.
   const int64_t end = (rows - 1) * rs + cols;
   int64_t r = 0;
   if (rs >= 0 && c + W <= end) {

@@ -46,8 +46,8 @@ struct ReduceEntry {
   PrimFn identity;  // fills rows * cols elements
 };
 
-// The gates of an LSTM for n hidden units of one batch row; gate k of x, bias, act and dz lies k * hidden further
-// (lstm_gates.inl). A null-free contract: absent gradients point at zeros.
+// The gates of an LSTM for n hidden units of one batch row; gate k of x, bias, act and dz lies k * hidden
+// further (lstm_gates.inl). A null-free contract: absent gradients point at zeros.
 struct LstmGates {
   int64_t n, hidden, panel;  // panel: from gate to gate in z, the state's share
   const float *x, *bias, *z, *before;
@@ -71,25 +71,26 @@ struct GruGatesBack {
   float *carry, *dx, *ds, *copy;  // carry: in and out
 };
 
-// A block of attention scores for kLanes queries, one key after the other, so that all sums run over whole vectors
-// (attention_rows.inl). Key diagonal + i is hidden from the queries before query i; diagonal == keys: none is.
+// A block of attention scores for kLanes queries, one key after the other, so that all sums run over whole
+// vectors (attention_rows.inl). Key diagonal + i is hidden from the queries before query i; diagonal == keys:
+// none is.
 struct AttentionBlock {
   float *scores, *grads;  // keys x kLanes
   int64_t keys, diagonal;
   float *lse, *delta;  // softmax: results log(sum(exp)) and 1 / sum; back: lse and sum(g * out)
 };
 
-// Two f32 primitives that one pass can do together, d = second(first(a, b), c); form bits as for primitives, of a, b, c.
-// Half of a fused loop's time goes into passing blocks through L1 between primitives.
+// Two f32 primitives that one pass can do together, d = second(first(a, b), c); form bits as for primitives,
+// of a, b, c. Half of a fused loop's time goes into passing blocks through L1 between primitives.
 enum class First : uint8_t { kAdd, kSub, kMul, kLt, kGt, kNone };
 enum class Second : uint8_t { kAdd, kSub, kFrom, kMul, kOrZero, kNone };  // kFrom: c - x; kOrZero: x ? c : 0
 inline constexpr int kNumFirst = static_cast<int>(First::kNone), kNumSecond = static_cast<int>(Second::kNone);
 
 struct Table {
-  PrimFn prim[kNumPrims][kNumCTypes][8];  // by operand type and form; null: not defined
+  PrimFn prim[kNumPrims][kNumCTypes][8];   // by operand type and form; null: not defined
   PrimFn chain[kNumFirst][kNumSecond][8];  // null: not defined
-  PrimFn cast[kNumCTypes][kNumCTypes];    // [from][to]
-  PrimFn round[kNumStorage][kNumCTypes];  // [target][compute type]; null: nothing to do
+  PrimFn cast[kNumCTypes][kNumCTypes];     // [from][to]
+  PrimFn round[kNumStorage][kNumCTypes];   // [target][compute type]; null: nothing to do
   PrimFn
       narrow[kNumStorage];  // i64 cast from a real -> narrow int: outside int32 and NaN give INT32_MIN first
   PrimFn expand[kNumCTypes];  // d[r, c] = a[r]

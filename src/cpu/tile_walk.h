@@ -62,10 +62,8 @@ struct Counter {
     if (!count) ops.identity(v, nullptr, nullptr, nullptr, 1, n);
     for (int k = 0; count >> k; ++k) {
       if (!(count >> k & 1)) continue;
-      if (first)
-        std::memcpy(v, levels + k * stride, n * size);
-      else
-        ops.combine(v, levels + k * stride, v, nullptr, 1, n);
+      if (first) std::memcpy(v, levels + k * stride, n * size);
+      else ops.combine(v, levels + k * stride, v, nullptr, 1, n);
       first = false;
     }
   }
@@ -226,10 +224,8 @@ class Walk {
   }
   static void call(const Step& s, bool load, char* mem, char* reg, int64_t rows, int64_t cols, int64_t rs,
                    int64_t cs) {
-    if (load)
-      s.load(reg, mem, rows, cols, rs, cs);
-    else
-      s.load(mem, reg, rows, cols, rs, cs);
+    if (load) s.load(reg, mem, rows, cols, rs, cs);
+    else s.load(mem, reg, rows, cols, rs, cs);
   }
 
   void run(const std::vector<Step>& steps, int64_t rows, int64_t cols, int64_t col) {
@@ -245,9 +241,7 @@ class Walk {
           s.prim(place_[s.d], place_[s.a], place_[s.b], c, r, n);
           break;
         }
-        case Step::Kind::kLoad:
-          move(s, place_[s.d], rows, cols, col);
-          break;
+        case Step::Kind::kLoad: move(s, place_[s.d], rows, cols, col); break;
         case Step::Kind::kStore:
           if (stores_) move(s, place_[s.a], rows, cols, col);
           break;
@@ -261,12 +255,8 @@ class Walk {
                 leaves_);
           break;
         }
-        case Step::Kind::kColReduce:
-          column_step(s, rows, cols, col);
-          break;
-        case Step::Kind::kAllReduce:
-          all_step(s, rows, cols);
-          break;
+        case Step::Kind::kColReduce: column_step(s, rows, cols, col); break;
+        case Step::Kind::kAllReduce: all_step(s, rows, cols); break;
       }
     }
   }

@@ -22,12 +22,14 @@ struct Loader::Room {
   }
 };
 
-Loader::Loader(Source source, std::vector<float> table, int threads) : source_(source), table_(std::move(table)) {
+Loader::Loader(Source source, std::vector<float> table, int threads)
+    : source_(source), table_(std::move(table)) {
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& e) {  // joinable threads must not be destroyed
     stop();
-    fail(ErrorKind::kRuntime, "DataLoader: the system gives no more threads, got num_workers = ", threads, ": ", e.what(), ".");
+    fail(ErrorKind::kRuntime, "DataLoader: the system gives no more threads, got num_workers = ", threads,
+         ": ", e.what(), ".");
   }
 }
 Loader::~Loader() { stop(); }
@@ -142,8 +144,7 @@ bool Loader::finish(Batch& batch, int64_t i, Room& room, int first_move) {
     if (move.kind != MoveKind::kCrop && move.kind != MoveKind::kResize) continue;
     if (mirror || turn) flip(&room.image, mirror, turn);
     mirror = turn = false;
-    if (move.kind == MoveKind::kCrop)
-      crop(room.image, {move.a, move.b, move.c, move.d}, &room.other);
+    if (move.kind == MoveKind::kCrop) crop(room.image, {move.a, move.b, move.c, move.d}, &room.other);
     else
       resize(room.image, move.b, move.a, static_cast<Filter>(move.c), move.d != 0, &room.scratch,
              &room.other);

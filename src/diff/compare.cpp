@@ -22,7 +22,8 @@ std::vector<double> numbers(const Value& v) {
   const size_t width = dtype_size(t.dtype);
   for (int64_t i = 0; i < n; ++i) {
     const char* at = p + static_cast<size_t>(i) * width;
-    r[static_cast<size_t>(i)] = is_integral(t.dtype) ? static_cast<double>(load_int(at, t.dtype)) : load_double(at, t.dtype);
+    r[static_cast<size_t>(i)] =
+        is_integral(t.dtype) ? static_cast<double>(load_int(at, t.dtype)) : load_double(at, t.dtype);
   }
   return r;
 }
@@ -37,10 +38,11 @@ double smallest_normal(DType t) {
   }
 }
 
-// What one rounding of every input (and of the result) does to each element. The response of one element to one draw may be
-// zero by chance, so neighbours are averaged; where a whole block does not respond (dead units), a quarter of the whole
-// tensor's response stands in: what is fused before may have rounded there.
-std::vector<double> rounding_units(const std::vector<double>& expected, const std::vector<double>& nudged, double unit, DType type) {
+// What one rounding of every input (and of the result) does to each element. The response of one element to
+// one draw may be zero by chance, so neighbours are averaged; where a whole block does not respond (dead
+// units), a quarter of the whole tensor's response stands in: what is fused before may have rounded there.
+std::vector<double> rounding_units(const std::vector<double>& expected, const std::vector<double>& nudged,
+                                   double unit, DType type) {
   const size_t n = expected.size();
   std::vector<double> r(n);
   double all = 0;
@@ -77,7 +79,8 @@ double explained(const std::vector<double>& error, const std::vector<double>& ex
   return std::min(1.0, fit / ee);
 }
 
-Measure measure_integers(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& c) {
+Measure measure_integers(const std::vector<double>& a, const std::vector<double>& b,
+                         const std::vector<double>& c) {
   Measure m;
   m.n = static_cast<int64_t>(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -96,8 +99,10 @@ double unit_roundoff(DType t) {
   switch (t) {
     case DType::kFloat16: return 0x1p-11;
     case DType::kBFloat16: return 0x1p-8;
-    case DType::kFloat32: case DType::kComplex64: return 0x1p-24;
-    case DType::kFloat64: case DType::kComplex128: return 0x1p-53;
+    case DType::kFloat32:
+    case DType::kComplex64: return 0x1p-24;
+    case DType::kFloat64:
+    case DType::kComplex128: return 0x1p-53;
     case DType::kFloat8E4M3: return 0x1p-4;
     case DType::kFloat8E5M2: return 0x1p-3;
     default: return 0;
@@ -116,7 +121,8 @@ double largest_finite(DType t) {
 
 Measure measure(const Value& got, const Value& expected, const Value& nudged, double unit, DType type) {
   if (!(got.shape() == expected.shape()) || !(got.shape() == nudged.shape()))
-    value_error("diff: shapes differ, got ", got.shape(), "; expected ", expected.shape(), " and ", nudged.shape(), ".");
+    value_error("diff: shapes differ, got ", got.shape(), "; expected ", expected.shape(), " and ",
+                nudged.shape(), ".");
   const std::vector<double> a = numbers(got), b = numbers(expected), c = numbers(nudged);
   if (is_integral(got.dtype()) || is_integral(expected.dtype())) return measure_integers(a, b, c);
   const std::vector<double> units = rounding_units(b, c, unit, type);

@@ -33,7 +33,8 @@ Value widened(const Value& v, const Perturbation& p, uint64_t stream) {
 }
 
 bool has_product(const Value& v, uint64_t first) {
-  for (const Node* n : reached({v}, [first](const Value& x) { return x.node->kind == Node::Kind::kOp && x.node->id >= first; })) {
+  for (const Node* n : reached(
+           {v}, [first](const Value& x) { return x.node->kind == Node::Kind::kOp && x.node->id >= first; })) {
     if (n->op->contraction) return true;
     if (!n->op->expand) continue;
     const uint64_t since = next_node_id();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subject: a program taken apart for the first-divergence finder. Whatever it came from (ONNX, Paddle, a package), it has
-// named inner values in an order, each made by an op of the file; any stretch between known values is a program of its own,
-// which runs as it is or in float64, and which a package can hold. What is inside a loop's or branch's body counts as one op.
+// Subject: a program taken apart for the first-divergence finder. Whatever it came from (ONNX, Paddle, a
+// package), it has named inner values in an order, each made by an op of the file; any stretch between known
+// values is a program of its own, which runs as it is or in float64, and which a package can hold. What is
+// inside a loop's or branch's body counts as one op.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ struct Spot {
   std::vector<std::string> inputs;  // names of the op's activations
   std::vector<std::string> weights;
   TensorType type;
-  bool product = false;             // sums of products take part, which a Session may lower to bf16
+  bool product = false;  // sums of products take part, which a Session may lower to bf16
 };
 
 // Every floating-point number of inputs and weights times 1 + size * (1 or -1), by a counter-based generator.
@@ -47,6 +48,7 @@ class Subject {
 
 std::shared_ptr<Subject> read_subject(const std::string& path, const std::string& params);
 
-Value widened(const Value& v, const Perturbation& p, uint64_t stream);  // data or placeholder; others stay as they are
+Value widened(const Value& v, const Perturbation& p,
+              uint64_t stream);  // data or placeholder; others stay as they are
 
 }  // namespace yuloh::diff

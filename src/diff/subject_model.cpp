@@ -29,7 +29,8 @@ class ModelSubject : public Subject {
     try {
       const Recording recording(true);
       Values placeholders;
-      for (const Value& v : in) placeholders.push_back(make_input(v.type(), static_cast<int64_t>(placeholders.size())));
+      for (const Value& v : in)
+        placeholders.push_back(make_input(v.type(), static_cast<int64_t>(placeholders.size())));
       return recorded_spots(placeholders);
     } catch (const NeedsData&) {
       const Recording recording(false);
@@ -42,7 +43,8 @@ class ModelSubject : public Subject {
     std::unordered_map<std::string, const TensorType*> given;
     for (const auto& [name, type] : known) given.emplace(name, &type);
     auto m = std::make_shared<Model>();
-    m->dialect = model_->dialect, m->opsets = model_->opsets, m->producer = model_->producer, m->path = model_->path;
+    m->dialect = model_->dialect, m->opsets = model_->opsets, m->producer = model_->producer,
+    m->path = model_->path;
     m->functions = model_->functions;
     std::vector<std::string> stack = wanted;
     std::vector<bool> taken(model_->graph.nodes.size());
@@ -119,7 +121,8 @@ class ModelSubject : public Subject {
     for (const Port& p : g.inputs) changing.insert(p.name);
     for (const ModelNode& n : g.nodes) {
       const std::vector<std::string> names = reads(n);
-      const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& s) { return changing.count(s) != 0; });
+      const bool any = std::any_of(names.begin(), names.end(),
+                                   [&](const std::string& s) { return changing.count(s) != 0; });
       if (any || names.empty()) changing.insert(n.outputs.begin(), n.outputs.end());
     }
     std::vector<Spot> r;
@@ -148,6 +151,8 @@ class ModelSubject : public Subject {
 };
 }  // namespace
 
-std::shared_ptr<Subject> subject_of(std::shared_ptr<const Model> m) { return std::make_shared<ModelSubject>(std::move(m)); }
+std::shared_ptr<Subject> subject_of(std::shared_ptr<const Model> m) {
+  return std::make_shared<ModelSubject>(std::move(m));
+}
 
 }  // namespace yuloh::diff

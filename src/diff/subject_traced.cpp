@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TracedProgram as a Subject: spots are the outputs of its ops, named by op and number; a stretch is a TracedProgram.
+// A TracedProgram as a Subject: spots are the outputs of its ops, named by op and number; a stretch is a
+// TracedProgram.
 #include <map>
 #include <unordered_map>
 
@@ -31,7 +32,8 @@ class TracedSubject : public Subject {
     const Recording recording(true);
     const NoGrad no_grad;
     Values placeholders, weights;
-    for (const Value& v : in) placeholders.push_back(make_input(v.type(), static_cast<int64_t>(placeholders.size())));
+    for (const Value& v : in)
+      placeholders.push_back(make_input(v.type(), static_cast<int64_t>(placeholders.size())));
     for (const TracedWeight& w : program_->weights) weights.push_back(w.value);
     std::vector<Values> made;
     program_->replay(placeholders, weights, &made);
@@ -77,8 +79,11 @@ class TracedSubject : public Subject {
       if (const auto g = given.find({r.node, r.index}); g != given.end()) {
         if (read.emplace(g->first, static_cast<uint32_t>(p->inputs.size())).second) {
           const auto& [name, type] = *g->second;
-          p->inputs.push_back({name, type.dtype, {type.shape.begin(), type.shape.end()},
-                               std::vector<std::string>(type.shape.size()), true});
+          p->inputs.push_back({name,
+                               type.dtype,
+                               {type.shape.begin(), type.shape.end()},
+                               std::vector<std::string>(type.shape.size()),
+                               true});
         }
         continue;
       }
@@ -156,7 +161,9 @@ class TracedSubject : public Subject {
   void save(const std::string& path) const override { formats::write_package(*program_, path); }
 
  private:
-  std::string name_of(const TracedRef& r) const { return r.index ? cat(names_[r.node], ":", r.index) : names_[r.node]; }
+  std::string name_of(const TracedRef& r) const {
+    return r.index ? cat(names_[r.node], ":", r.index) : names_[r.node];
+  }
   TracedRef ref_of(const std::string& name) const {
     auto it = number_.find(name);
     uint32_t index = 0;
@@ -173,7 +180,8 @@ class TracedSubject : public Subject {
     return true;
   }
   // The same program for the sizes of these inputs only.
-  std::shared_ptr<TracedSubject> fixed_sizes(const std::vector<std::pair<std::string, TensorType>>& known) const {
+  std::shared_ptr<TracedSubject> fixed_sizes(
+      const std::vector<std::pair<std::string, TensorType>>& known) const {
     auto p = std::make_shared<TracedProgram>(*program_);
     const Recording recording(true);
     Values in;
@@ -193,7 +201,8 @@ class TracedSubject : public Subject {
       n.open.clear();
     }
     p->dims.clear();
-    for (ProgramPort& port : p->inputs) std::fill(port.dim_names.begin(), port.dim_names.end(), std::string());
+    for (ProgramPort& port : p->inputs)
+      std::fill(port.dim_names.begin(), port.dim_names.end(), std::string());
     return std::make_shared<TracedSubject>(std::move(p), names_);
   }
   static bool floating_word(const TracedNode& n, uint32_t word) {
@@ -213,6 +222,8 @@ class TracedSubject : public Subject {
 };
 }  // namespace
 
-std::shared_ptr<Subject> subject_of(std::shared_ptr<const TracedProgram> p) { return std::make_shared<TracedSubject>(std::move(p)); }
+std::shared_ptr<Subject> subject_of(std::shared_ptr<const TracedProgram> p) {
+  return std::make_shared<TracedSubject>(std::move(p));
+}
 
 }  // namespace yuloh::diff

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <set>
 #include <numeric>
+#include <set>
 
 namespace yuloh::formats {
 
@@ -57,10 +57,12 @@ Value resize_axis(const Value& x, int64_t axis, Resize how, const std::vector<do
     for (int k = -1; k <= 2; ++k) index.push_back(clamp(low + k));
     for (double w : {far(s + 1), near(s), near(1 - s), far(2 - s)}) weight.push_back(w);
   }
-  return call("resample", {x}, {{"axis", axis}, {"taps", how == Resize::kLinear ? 2 : 4}, {"index", index}, {"weight", weight}});
+  return call(
+      "resample", {x},
+      {{"axis", axis}, {"taps", how == Resize::kLinear ? 2 : 4}, {"index", index}, {"weight", weight}});
 }
 
-// ---- einsum: labels are characters; axes of an ellipsis get the characters 0, 1, ... counted from the right ----
+// ---- einsum: labels are characters; an ellipsis' axes get the characters 0, 1, ... from the right ----
 namespace {
 using Labels = std::string;
 struct Labelled {
@@ -85,10 +87,14 @@ Labelled without_repeats(Labelled t) {
     const size_t j = t.labels.find(t.labels[i], i + 1);
     if (j == Labels::npos) continue;
     const int64_t n = t.v.shape()[i];
-    if (t.v.shape()[j] != n) value_error("einsum: label ", std::string(1, t.labels[i]), " has sizes ", n, " and ", t.v.shape()[j], ".");
+    if (t.v.shape()[j] != n)
+      value_error("einsum: label ", std::string(1, t.labels[i]), " has sizes ", n, " and ", t.v.shape()[j],
+                  ".");
     Shape a(t.v.rank(), 1), b(t.v.rank(), 1);
     a[i] = n, b[j] = n;
-    const Value on = cast(equal(iota(a, static_cast<int64_t>(i), DType::kInt64), iota(b, static_cast<int64_t>(j), DType::kInt64)), t.v.dtype());
+    const Value on = cast(equal(iota(a, static_cast<int64_t>(i), DType::kInt64),
+                                iota(b, static_cast<int64_t>(j), DType::kInt64)),
+                          t.v.dtype());
     t.v = sum(t.v * on, {static_cast<int64_t>(j)}, false);
     t.labels.erase(j, 1);
     --i;
@@ -163,7 +169,8 @@ Value einsum(const std::string& equation, const Values& operands) {
     if (c != ' ') text += c;
   const size_t arrow = text.find("->");
   for (char c : text)
-    if (!std::isalpha(static_cast<unsigned char>(c)) && std::string_view(".,->").find(c) == std::string_view::npos)
+    if (!std::isalpha(static_cast<unsigned char>(c)) &&
+        std::string_view(".,->").find(c) == std::string_view::npos)
       value_error("einsum: ", equation, " has a character that is no label.");
   std::vector<std::string> parts(1);
   for (char c : text.substr(0, arrow))
@@ -194,7 +201,8 @@ Value einsum(const std::string& equation, const Values& operands) {
     result = dots + Labels(once.begin(), once.end());
   }
   for (char c : result)
-    if (all.find(c) == Labels::npos) value_error("einsum: label ", std::string(1, c), " of the result of ", equation, " is in no operand.");
+    if (all.find(c) == Labels::npos)
+      value_error("einsum: label ", std::string(1, c), " of the result of ", equation, " is in no operand.");
   Labelled t = in[0];
   for (size_t i = 1; i < in.size(); ++i) {
     Labels keep = result;
@@ -207,7 +215,9 @@ Value einsum(const std::string& equation, const Values& operands) {
 
 // ---- recurrent layers ----
 namespace {
-Value step_of(const Value& x, int64_t t) { return reshape(narrow(x, 0, t, 1), Shape{x.shape()[1], x.shape()[2]}); }
+Value step_of(const Value& x, int64_t t) {
+  return reshape(narrow(x, 0, t, 1), Shape{x.shape()[1], x.shape()[2]});
+}
 Value sigmoid(const Value& x) { return un("sigmoid", x); }
 Value tanh_of(const Value& x) { return un("tanh", x); }
 Values parts(const Value& x, int64_t n) {
@@ -222,7 +232,8 @@ RecurrenceOut run_recurrence(const Recurrence& r, const Value& x) {
   const Value projected = plus(matmul(x, r.ih, false, true), r.bias_ih);
   Value h = r.h ? r.h : full({batch, hidden}, 0, x.dtype());
   Value c = r.cell == Cell::kLstm ? (r.c ? r.c : full({batch, hidden}, 0, x.dtype())) : Value();
-  if (r.cell == Cell::kLstm && !r.lengths && time > 0) {  // one op, whose length may stay open when the model is written
+  if (r.cell == Cell::kLstm && !r.lengths &&
+      time > 0) {  // one op, whose length may stay open when the model is written
     const Value bias = r.bias_hh ? r.bias_hh : full({4 * hidden}, 0, x.dtype());
     const Values walk = call_all("lstm_walk", {projected, r.hh, bias, h, c}, {{"reverse", r.reverse}});
     const int64_t last = r.reverse ? 0 : time - 1;
@@ -268,7 +279,8 @@ RecurrenceOut run_recurrence(const Recurrence& r, const Value& x) {
     }
     Value out = next;
     if (r.lengths) {
-      const Value valid = reshape(greater_than(r.lengths, constant(static_cast<double>(t), r.lengths.dtype())), {batch, 1});
+      const Value valid =
+          reshape(greater_than(r.lengths, constant(static_cast<double>(t), r.lengths.dtype())), {batch, 1});
       out = where_or(valid, next, 0);
       next = where(valid, next, h);
       if (next_c) next_c = where(valid, next_c, c);
@@ -281,10 +293,12 @@ RecurrenceOut run_recurrence(const Recurrence& r, const Value& x) {
   return {call("stack", ys, {{"axis", 0}}), h, c};
 }
 
-std::vector<int64_t> nms(const float* corners, const float* scores, const int64_t* groups, int64_t n, double threshold) {
+std::vector<int64_t> nms(const float* corners, const float* scores, const int64_t* groups, int64_t n,
+                         double threshold) {
   std::vector<int64_t> order(static_cast<size_t>(n)), keep;
   std::iota(order.begin(), order.end(), int64_t{0});
-  if (scores) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  if (scores)
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
   const auto area = [&](int64_t i) {
     const float* b = corners + 4 * i;
     return (double{b[2]} - b[0]) * (double{b[3]} - b[1]);

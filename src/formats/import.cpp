@@ -127,7 +127,8 @@ class Recorder : public InFlight {
   }
   // A loop that cannot end before `trips` iterations.
   void expect_trips(int64_t trips, const ModelGraph& g) const {
-    if (trips > (kMaxNodes - count_) / static_cast<int64_t>(g.nodes.size() + 1)) too_many(cat(trips, " times ", g.nodes.size()));
+    if (trips > (kMaxNodes - count_) / static_cast<int64_t>(g.nodes.size() + 1))
+      too_many(cat(trips, " times ", g.nodes.size()));
   }
   std::vector<std::pair<const std::vector<Item>*, const std::vector<Values>*>> held_;
   Model const& model() const { return model_; }
@@ -153,9 +154,9 @@ class Recorder : public InFlight {
     if (fits) return;
     std::string want;
     for (size_t d = 0; d < p.dims.size(); ++d)
-      want += (d ? ", " : "") + (p.dims[d] >= 0           ? std::to_string(p.dims[d])
+      want += (d ? ", " : "") + (p.dims[d] >= 0 ? std::to_string(p.dims[d])
                                  : d >= p.dim_names.size() || p.dim_names[d].empty() ? "?"
-                                                          : p.dim_names[d]);
+                                                                                     : p.dim_names[d]);
     value_error("import: input '", p.name, "' of ", model_.path, " has shape ", v.shape(), "; expected [",
                 want, "].");
   }
@@ -253,8 +254,8 @@ class Recorder : public InFlight {
       if (const auto& poll = poll_function()) poll();
   }
   [[noreturn]] static void too_many(const std::string& n) {
-    value_error("import: ", n, " nodes come out of the model's loops and functions; expected at most ", kMaxNodes,
-                ". Hint: is a trip count damaged?");
+    value_error("import: ", n, " nodes come out of the model's loops and functions; expected at most ",
+                kMaxNodes, ". Hint: is a trip count damaged?");
   }
 
   // A function's nodes mean something else at every call.
@@ -270,8 +271,11 @@ class Recorder : public InFlight {
   bool draws(const ModelNode& n, uint64_t first) {
     std::vector<Value> made;
     for (const std::string& name : n.outputs)
-      if (const auto it = scope_->values.find(name); it != scope_->values.end()) made.push_back(it->second.value);
-    const auto inner = reached(made, [first](const Value& v) { return v && v.node->kind == Node::Kind::kOp && v.node->id >= first; });
+      if (const auto it = scope_->values.find(name); it != scope_->values.end())
+        made.push_back(it->second.value);
+    const auto inner = reached(made, [first](const Value& v) {
+      return v && v.node->kind == Node::Kind::kOp && v.node->id >= first;
+    });
     return std::any_of(inner.begin(), inner.end(), [](const Node* m) { return m->op->random; });
   }
   void fold(const ModelNode& n) {
@@ -281,7 +285,8 @@ class Recorder : public InFlight {
       if (const auto it = scope_->values.find(name); it != scope_->values.end()) i = it->second;
       if (i.list) return;
       if (i.value && i.value.node->kind == Node::Kind::kOp)
-        check_constant_work(i.value, cat("import: '", name, "'")), i.value = make_data(i.value.type(), buffer(i.value, name, n));
+        check_constant_work(i.value, cat("import: '", name, "'")),
+            i.value = make_data(i.value.type(), buffer(i.value, name, n));
       i.fixed = true, out.push_back(std::move(i));
     }
     for (size_t k = 0; k < out.size(); ++k) set(n.outputs[k], out[k]);
@@ -318,10 +323,8 @@ class Recorder : public InFlight {
       bool open = false, any = false;
       for (const Value& x : n->inputs) {
         if (x.node->materialised(x.index)) continue;
-        if (!known_[x.node->id])
-          stack.push_back(x.node.get()), open = true;
-        else
-          any = any || depends_[x.node->id];
+        if (!known_[x.node->id]) stack.push_back(x.node.get()), open = true;
+        else any = any || depends_[x.node->id];
       }
       if (open) continue;
       depends_[n->id] = any, known_[n->id] = true, stack.pop_back();
@@ -333,20 +336,16 @@ class Recorder : public InFlight {
     Node& n = *v.node;
     if (n.kind == Node::Kind::kScalar) {
       Ref<Buffer> b = allocate_buffer(v.type());
-      if (is_float(v.dtype()))
-        store_double(b->data(), v.dtype(), scalar_as_double(n));
-      else
-        store_int(b->data(), v.dtype(), n.attrs[0]);
+      if (is_float(v.dtype())) store_double(b->data(), v.dtype(), scalar_as_double(n));
+      else store_int(b->data(), v.dtype(), n.attrs[0]);
       return b;
     }
     if (n.kind != Node::Kind::kInput && n.materialised(v.index)) return n.outputs[v.index].buffer;
     if (n.kind == Node::Kind::kInput || (tracing_ && depends(v)))
       throw NeedsData(ErrorKind::kValue, cat("import: ", describe_node(node), " needs the value of '", name,
                                              "', which depends on the data that are fed."));
-    if (cheap(n))
-      Context::current().compute(v);
-    else
-      Context::current().flush(&v);
+    if (cheap(n)) Context::current().compute(v);
+    else Context::current().flush(&v);
     return n.outputs[v.index].buffer;
   }
   // Small enough to be computed by itself, and again by what else reads the values below.

@@ -56,7 +56,8 @@ class Import {
   void out(size_t i, Value v);
   Values run(const ModelGraph& body,
              const Values& inputs);  // a branch or one iteration; sees the outer names
-  void expect_trips(int64_t trips, const ModelGraph& body) const;  // refuses a loop that is too long before it begins
+  void expect_trips(int64_t trips,
+                    const ModelGraph& body) const;  // refuses a loop that is too long before it begins
   std::vector<Item> run_items(const ModelGraph& body, std::vector<Item> inputs);  // the same with lists
   // While it lives, a run that a read starts keeps these values: a loop's own state is bound to no name.
   struct Held {
@@ -108,8 +109,8 @@ std::vector<Unsupported> unsupported_ops(const Model& m);  // all of them, up fr
 // The program of a model (run/program.h): weights become data nodes once.
 std::shared_ptr<const Program> make_program(std::shared_ptr<const Model> m);
 
-// Data nodes of a model's weights, made once and shared by its recordings. Thread-safe. `make`, if given, makes
-// another value of one (wider, rounded, perturbed).
+// Data nodes of a model's weights, made once and shared by its recordings. Thread-safe. `make`, if given,
+// makes another value of one (wider, rounded, perturbed).
 class WeightCache {
  public:
   WeightCache() = default;
@@ -127,8 +128,8 @@ class WeightCache {
 };
 // Sees each named tensor once its node is recorded.
 using WatchFn = std::function<void(const ModelNode& node, const std::string& name, const Value& v)>;
-// `wide`: every floating-point value in float64, and casts between floating-point types do nothing: what the model
-// means rather than what its precision makes of it. Inputs and weights are given wide.
+// `wide`: every floating-point value in float64, and casts between floating-point types do nothing: what the
+// model means rather than what its precision makes of it. Inputs and weights are given wide.
 std::vector<Item> record_items(const Model& m, const std::vector<Item>& inputs, WeightCache* weights,
                                const WatchFn& watch = {}, bool wide = false);
 

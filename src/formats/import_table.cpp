@@ -98,11 +98,14 @@ class ModelProgram : public Program {
   std::vector<NamedValue> named_weights() const override {
     std::vector<NamedValue> r;
     for (const auto& [name, t] : model_->graph.weights)
-      if (t.type.dtype != DType::kString) r.push_back({name, name, is_float(t.type.dtype), is_float(t.type.dtype), weights_.get(t)});
+      if (t.type.dtype != DType::kString)
+        r.push_back({name, name, is_float(t.type.dtype), is_float(t.type.dtype), weights_.get(t)});
     return r;
   }
   Values record_by_place(const Values& in, const Made& made) const override {
-    return record_with(*model_, in, &weights_, [&](const ModelNode&, const std::string& name, const Value&) { made("`" + name + "`"); });
+    return record_with(*model_, in, &weights_, [&](const ModelNode&, const std::string& name, const Value&) {
+      made("`" + name + "`");
+    });
   }
 
  private:

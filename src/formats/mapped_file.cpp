@@ -27,8 +27,9 @@ Ref<Storage> map_file(const std::string& path) {
   if (d.fd < 0) fail(ErrorKind::kOs, "read: cannot open ", path, ": ", std::strerror(errno), ".");
   struct stat st {};
   if (fstat(d.fd, &st) != 0 || !S_ISREG(st.st_mode))
-    fail(ErrorKind::kOs, "read: ", path, S_ISDIR(st.st_mode) ? " is a directory; expected a file. Hint: name the file in it."
-                                                             : " is not a regular file (a device, pipe or socket).");
+    fail(ErrorKind::kOs, "read: ", path,
+         S_ISDIR(st.st_mode) ? " is a directory; expected a file. Hint: name the file in it."
+                             : " is not a regular file (a device, pipe or socket).");
   auto s = make_ref<Storage>();
   if (st.st_size == 0) {
     static char nothing[8];

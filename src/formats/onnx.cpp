@@ -52,10 +52,8 @@ class OnnxReader {
     std::string domain;
     int64_t version = 1;
     while (w.next()) {
-      if (w.field == 1)
-        domain = domain_of(w.bytes());
-      else if (w.field == 2)
-        version = w.integer();
+      if (w.field == 1) domain = domain_of(w.bytes());
+      else if (w.field == 2) version = w.integer();
     }
     (*out)[domain] = version;
   }
@@ -64,32 +62,23 @@ class OnnxReader {
     ModelGraph g;
     while (w.next()) {
       switch (w.field) {
-        case 1:
-          g.nodes.push_back(node(w.message()));
-          break;
-        case 2:
-          g.name = w.text();
-          break;
+        case 1: g.nodes.push_back(node(w.message())); break;
+        case 2: g.name = w.text(); break;
         case 5: {
           std::string name;
           FileTensor t = tensors_.dense(w.message(), &name);
           add_weight(w, &g, std::move(name), std::move(t));
           break;
         }
-        case 11:
-          g.inputs.push_back(port(w.message()));
-          break;
-        case 12:
-          g.outputs.push_back(port(w.message()));
-          break;
+        case 11: g.inputs.push_back(port(w.message())); break;
+        case 12: g.outputs.push_back(port(w.message())); break;
         case 15: {
           std::string name;
           FileTensor t = tensors_.sparse(w.message(), &name);
           add_weight(w, &g, std::move(name), std::move(t));
           break;
         }
-        default:
-          break;  // documentation, types of inner values (they are inferred)
+        default: break;  // documentation, types of inner values (they are inferred)
       }
     }
     return g;
@@ -103,32 +92,19 @@ class OnnxReader {
     ModelNode n;
     while (w.next()) {
       switch (w.field) {
-        case 1:
-          n.inputs.push_back(w.text());
-          break;
-        case 2:
-          n.outputs.push_back(w.text());
-          break;
-        case 3:
-          n.name = w.text();
-          break;
-        case 4:
-          n.type = w.text();
-          break;
+        case 1: n.inputs.push_back(w.text()); break;
+        case 2: n.outputs.push_back(w.text()); break;
+        case 3: n.name = w.text(); break;
+        case 4: n.type = w.text(); break;
         case 5: {
           std::string name;
           Attribute a = attribute(w.message(), &name);
           if (!n.attrs.emplace(name, std::move(a)).second) w.bad("two attributes are named '", name, "'");
           break;
         }
-        case 7:
-          n.domain = domain_of(w.bytes());
-          break;
-        case 8:
-          n.overload = w.text();
-          break;
-        default:
-          break;
+        case 7: n.domain = domain_of(w.bytes()); break;
+        case 8: n.overload = w.text(); break;
+        default: break;
       }
     }
     if (n.type.empty()) w.bad("a node has no operator type");
@@ -148,59 +124,35 @@ class OnnxReader {
     int seen = 0;
     while (w.next()) {
       switch (w.field) {
-        case 1:
-          *name = w.text();
-          break;
-        case 2:
-          f = w.real(), seen = 1;
-          break;
-        case 3:
-          i = w.integer(), seen = 2;
-          break;
-        case 4:
-          s = w.text(), seen = 3;
-          break;
+        case 1: *name = w.text(); break;
+        case 2: f = w.real(), seen = 1; break;
+        case 3: i = w.integer(), seen = 2; break;
+        case 4: s = w.text(), seen = 3; break;
         case 5: {
           std::string unused;
           t = tensors_.dense(w.message(), &unused), seen = 4;
           break;
         }
-        case 6:
-          g = std::make_shared<ModelGraph>(graph(w.message())), seen = 5;
-          break;
-        case 7:
-          w.fixeds<float>([&](float v) { floats.push_back(v); }), seen = 6;
-          break;
-        case 8:
-          w.integers([&](int64_t v) { ints.push_back(v); }), seen = 7;
-          break;
-        case 9:
-          strings.push_back(w.text()), seen = 8;
-          break;
-        case 20:
-          type = w.integer();
-          break;
-        case 21:
-          ref = w.text();
-          break;
+        case 6: g = std::make_shared<ModelGraph>(graph(w.message())), seen = 5; break;
+        case 7: w.fixeds<float>([&](float v) { floats.push_back(v); }), seen = 6; break;
+        case 8: w.integers([&](int64_t v) { ints.push_back(v); }), seen = 7; break;
+        case 9: strings.push_back(w.text()), seen = 8; break;
+        case 20: type = w.integer(); break;
+        case 21: ref = w.text(); break;
         case 22: {
           std::string unused;
           t = tensors_.sparse(w.message(), &unused), seen = 11;
           break;
         }
-        default:
-          break;
+        default: break;
       }
     }
     if (name->empty()) w.bad("an attribute has no name");
     if (!ref.empty()) return AttributeRef{ref};
     switch (type ? type : seen) {
-      case 1:
-        return f;
-      case 2:
-        return i;
-      case 3:
-        return s;
+      case 1: return f;
+      case 2: return i;
+      case 3: return s;
       case 4:
       case 11:
         if (!t.buffer && t.type.dtype != DType::kString) w.bad("attribute '", *name, "' has no tensor");
@@ -208,12 +160,9 @@ class OnnxReader {
       case 5:
         if (!g) w.bad("attribute '", *name, "' has no graph");
         return g;
-      case 6:
-        return floats;
-      case 7:
-        return ints;
-      case 8:
-        return strings;
+      case 6: return floats;
+      case 7: return ints;
+      case 8: return strings;
       default:
         return std::monostate{};  // lists of tensors or graphs, types: no operator that is mapped reads one
     }
@@ -224,35 +173,20 @@ class OnnxReader {
     std::string domain, overload;
     while (w.next()) {
       switch (w.field) {
-        case 1:
-          g.name = w.text();
-          break;
-        case 4:
-          g.inputs.push_back(named(w.text()));
-          break;
-        case 5:
-          g.outputs.push_back(named(w.text()));
-          break;
-        case 7:
-          g.nodes.push_back(node(w.message()));
-          break;
-        case 9:
-          opset(w.message(), &g.opsets);
-          break;
-        case 10:
-          domain = domain_of(w.bytes());
-          break;
+        case 1: g.name = w.text(); break;
+        case 4: g.inputs.push_back(named(w.text())); break;
+        case 5: g.outputs.push_back(named(w.text())); break;
+        case 7: g.nodes.push_back(node(w.message())); break;
+        case 9: opset(w.message(), &g.opsets); break;
+        case 10: domain = domain_of(w.bytes()); break;
         case 11: {
           std::string name;
           Attribute a = attribute(w.message(), &name);
           g.defaults.emplace(std::move(name), std::move(a));
           break;
         }
-        case 13:
-          overload = w.text();
-          break;
-        default:
-          break;
+        case 13: overload = w.text(); break;
+        default: break;
       }
     }
     std::string key = domain + ":" + g.name + (overload.empty() ? "" : ":" + overload);
@@ -268,10 +202,8 @@ class OnnxReader {
     Port p;
     p.ranked = false;
     while (w.next()) {
-      if (w.field == 1)
-        p.name = w.text();
-      else if (w.field == 2)
-        value_type(w.message(), &p);
+      if (w.field == 1) p.name = w.text();
+      else if (w.field == 2) value_type(w.message(), &p);
     }
     if (p.name.empty()) w.bad("an input or output has no name");
     return p;

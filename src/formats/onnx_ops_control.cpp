@@ -31,7 +31,8 @@ void loop(Import& i) {
   if (body.outputs.size() < 1 + n_state || body.inputs.size() != 2 + n_state)
     value_error("Loop: the body has ", body.inputs.size(), " inputs and ", body.outputs.size(),
                 " outputs for ", n_state, " state values.");
-  if (limited && go && (!conditional || body.outputs[0].name == body.inputs[1].name)) i.expect_trips(trips, body);
+  if (limited && go && (!conditional || body.outputs[0].name == body.inputs[1].name))
+    i.expect_trips(trips, body);
   const size_t n_scan = body.outputs.size() - 1 - n_state;
   std::vector<Item> state;
   for (size_t k = 0; k < n_state; ++k) state.push_back(i.item(k + 2));

@@ -31,11 +31,13 @@ Value flat_positions(const Value& index, const Shape& dims, int64_t first) {
   for (int64_t d = k - 1; d-- > 0;) stride[d] = stride[d + 1] * extent[d + 1];
   Value v = to(index, DType::kInt64);
   if (k == 0) return sum_in(v, {index.rank() - 1}, false, DType::kInt64);
-  // Coordinate by coordinate, with plain numbers: an open size stays one where a program with open sizes is made of this.
+  // Coordinate by coordinate, with plain numbers: an open size stays one where a program with open sizes is
+  // made of this.
   Value at;
   for (int64_t d = 0; d < k; ++d) {
     Value c = squeeze(narrow(v, index.rank() - 1, d, 1), index.rank() - 1);
-    c = where(call("less_than", {c, constant(0, DType::kInt64)}), c + static_cast<double>(extent[d]), c) * static_cast<double>(stride[d]);
+    c = where(call("less_than", {c, constant(0, DType::kInt64)}), c + static_cast<double>(extent[d]), c) *
+        static_cast<double>(stride[d]);
     at = at ? at + c : c;
   }
   return at;
@@ -148,10 +150,8 @@ void compress(Import& i) {
   const Ints condition = i.ints(1);
   Value x = i.in(0);
   int64_t axis = 0;
-  if (i.has_attr("axis"))
-    axis = axis_of(i, i.integer("axis", 0), x.rank());
-  else
-    x = reshape(x, {numel(x.shape())});
+  if (i.has_attr("axis")) axis = axis_of(i, i.integer("axis", 0), x.rank());
+  else x = reshape(x, {numel(x.shape())});
   std::vector<int64_t> keep;
   for (size_t k = 0; k < condition.size(); ++k)
     if (condition[k]) keep.push_back(static_cast<int64_t>(k));

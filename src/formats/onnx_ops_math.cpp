@@ -50,20 +50,13 @@ Value wrapped(const Value& v, int stored_as) {
     return affine(call("bitwise_and", {affine(v, 1, half), constant(2 * half - 1, v.dtype())}), 1, -half);
   };
   switch (stored_as) {
-    case kOnnxUInt16:
-      return masked(65535);
-    case kOnnxUInt32:
-      return masked(4294967295.0);
-    case kOnnxUInt4:
-      return masked(15);
-    case kOnnxUInt2:
-      return masked(3);
-    case kOnnxInt4:
-      return centred(8);
-    case kOnnxInt2:
-      return centred(2);
-    default:
-      return minifloat_format(stored_as) ? to_minifloat(v, stored_as, true) : v;
+    case kOnnxUInt16: return masked(65535);
+    case kOnnxUInt32: return masked(4294967295.0);
+    case kOnnxUInt4: return masked(15);
+    case kOnnxUInt2: return masked(3);
+    case kOnnxInt4: return centred(8);
+    case kOnnxInt2: return centred(2);
+    default: return minifloat_format(stored_as) ? to_minifloat(v, stored_as, true) : v;
   }
 }
 

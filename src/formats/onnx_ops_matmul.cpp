@@ -16,10 +16,8 @@ void gemm(Import& i) {
   Value a = i.in(0), b = i.in(1);
   const bool ta = i.integer("transA", 0), tb = i.integer("transB", 0);
   Value y;
-  if (is_integral(a.dtype()))
-    y = mat_mul(ta ? swap_last(a) : a, tb ? swap_last(b) : b);
-  else
-    y = matmul(a, b, ta, tb);
+  if (is_integral(a.dtype())) y = mat_mul(ta ? swap_last(a) : a, tb ? swap_last(b) : b);
+  else y = matmul(a, b, ta, tb);
   if (alpha != 1) y = y * alpha;
   if (i.has(2)) y = y + (beta == 1 ? i.in(2) : i.in(2) * beta);
   i.out(y);

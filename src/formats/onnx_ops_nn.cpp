@@ -109,8 +109,7 @@ void conv_transpose(Import& i) {
     cut.push_back(-begin), cut.push_back(extra[d] - end);
     if (begin >= 0 && end >= 0 && extra[d] < stride[d] && begin < k && end < k)
       pairs[2 * d] = begin, pairs[2 * d + 1] = end, cut[2 * d] = cut[2 * d + 1] = 0, more.push_back(extra[d]);
-    else
-      more.push_back(0), cuts = true;
+    else more.push_back(0), cuts = true;
   }
   Value y = call("conv_transpose", {x, weight},
                  {{"stride", stride},

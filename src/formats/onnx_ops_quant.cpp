@@ -14,26 +14,16 @@ struct Range {
 };
 bool range_of(int type, Range* r) {
   switch (type) {
-    case kOnnxUInt8:
-      return *r = {0, 255}, true;
-    case kOnnxInt8:
-      return *r = {-128, 127}, true;
-    case kOnnxUInt16:
-      return *r = {0, 65535}, true;
-    case kOnnxInt16:
-      return *r = {-32768, 32767}, true;
-    case kOnnxInt32:
-      return *r = {-2147483648.0, 2147483647.0}, true;
-    case kOnnxUInt4:
-      return *r = {0, 15}, true;
-    case kOnnxInt4:
-      return *r = {-8, 7}, true;
-    case kOnnxUInt2:
-      return *r = {0, 3}, true;
-    case kOnnxInt2:
-      return *r = {-2, 1}, true;
-    default:
-      return false;
+    case kOnnxUInt8: return *r = {0, 255}, true;
+    case kOnnxInt8: return *r = {-128, 127}, true;
+    case kOnnxUInt16: return *r = {0, 65535}, true;
+    case kOnnxInt16: return *r = {-32768, 32767}, true;
+    case kOnnxInt32: return *r = {-2147483648.0, 2147483647.0}, true;
+    case kOnnxUInt4: return *r = {0, 15}, true;
+    case kOnnxInt4: return *r = {-8, 7}, true;
+    case kOnnxUInt2: return *r = {0, 3}, true;
+    case kOnnxInt2: return *r = {-2, 1}, true;
+    default: return false;
   }
 }
 // A scale or zero point against x: per tensor, per axis, or per block of an axis.

@@ -36,34 +36,22 @@ Value sum_over(const Value& x, const Axes& a) {
 
 double lowest(DType t) {
   switch (t) {
-    case DType::kInt8:
-      return -128;
-    case DType::kInt16:
-      return -32768;
-    case DType::kInt32:
-      return std::numeric_limits<int32_t>::min();
-    case DType::kInt64:
-      return static_cast<double>(std::numeric_limits<int64_t>::min());
-    case DType::kUInt8:
-      return 0;
-    default:
-      return -std::numeric_limits<double>::infinity();
+    case DType::kInt8: return -128;
+    case DType::kInt16: return -32768;
+    case DType::kInt32: return std::numeric_limits<int32_t>::min();
+    case DType::kInt64: return static_cast<double>(std::numeric_limits<int64_t>::min());
+    case DType::kUInt8: return 0;
+    default: return -std::numeric_limits<double>::infinity();
   }
 }
 double highest(DType t) {
   switch (t) {
-    case DType::kInt8:
-      return 127;
-    case DType::kInt16:
-      return 32767;
-    case DType::kInt32:
-      return std::numeric_limits<int32_t>::max();
-    case DType::kInt64:
-      return static_cast<double>(std::numeric_limits<int64_t>::max());
-    case DType::kUInt8:
-      return 255;
-    default:
-      return std::numeric_limits<double>::infinity();
+    case DType::kInt8: return 127;
+    case DType::kInt16: return 32767;
+    case DType::kInt32: return std::numeric_limits<int32_t>::max();
+    case DType::kInt64: return static_cast<double>(std::numeric_limits<int64_t>::max());
+    case DType::kUInt8: return 255;
+    default: return std::numeric_limits<double>::infinity();
   }
 }
 void extreme(Import& i, const char* op, const char* op_bool, double (*nothing)(DType)) {

@@ -66,29 +66,42 @@ Value weighted(const Value& x, int64_t axis, const AxisPlan& p, const std::strin
   return call("resample", {x}, {{"axis", axis}, {"taps", taps}, {"index", index}, {"weight", weight}});
 }
 
-// The axes that change as one `interpolate_core`, whose sizes may stay open when the model is written; null where its
-// positions are not exactly these.
-Value interpolated(const Import& i, const Value& x, const Ints& axes, const std::vector<AxisPlan>& plans, bool scaled,
-                   const std::string& coordinates, const std::string& mode, const std::string& round) {
+// The axes that change as one `interpolate_core`, whose sizes may stay open when the model is written; null
+// where its positions are not exactly these.
+Value interpolated(const Import& i, const Value& x, const Ints& axes, const std::vector<AxisPlan>& plans,
+                   bool scaled, const std::string& coordinates, const std::string& mode,
+                   const std::string& round) {
   const bool nearest = mode == "nearest", cubic = mode == "cubic", corners = coordinates == "align_corners";
   const bool centres = coordinates == "half_pixel" || coordinates == "pytorch_half_pixel";
-  if (nearest ? coordinates != "asymmetric" || round != "floor" : !corners && !centres && (cubic || coordinates != "asymmetric")) return {};
-  if (!nearest && (i.integer("exclude_outside", 0) || (cubic && i.real("cubic_coeff_a", -.75) != -.75))) return {};
+  if (nearest ? coordinates != "asymmetric" || round != "floor"
+              : !corners && !centres && (cubic || coordinates != "asymmetric"))
+    return {};
+  if (!nearest && (i.integer("exclude_outside", 0) || (cubic && i.real("cubic_coeff_a", -.75) != -.75)))
+    return {};
   Ints at, size;
   std::vector<double> scale;
   for (size_t k = 0; k < plans.size(); ++k) {
     const AxisPlan& p = plans[k];
     if (p.in == p.out && p.scale == 1) continue;
     int exponent;
-    const bool exact = std::frexp(p.scale, &exponent) == .5;  // a power of two: dividing and multiplying agree
-    if (p.out < 1 || (nearest && !exact) || (i.integer("antialias", 0) && p.scale < 1) || (coordinates == "pytorch_half_pixel" && p.out < 2))
+    const bool exact =
+        std::frexp(p.scale, &exponent) == .5;  // a power of two: dividing and multiplying agree
+    if (p.out < 1 || (nearest && !exact) || (i.integer("antialias", 0) && p.scale < 1) ||
+        (coordinates == "pytorch_half_pixel" && p.out < 2))
       return {};
     if (corners && p.scale * static_cast<double>(p.in) != static_cast<double>(p.out)) return {};
     at.push_back(axes[k]), size.push_back(p.out), scale.push_back(scaled ? p.scale : 0.0);
   }
   if (at.empty()) return {};
-  return call("interpolate_core", {x}, {{"axes", at}, {"size", size}, {"scale", scale}, {"mode", nearest ? "nearest" : cubic ? "bicubic" : "bilinear"},
-                                        {"align_corners", corners}, {"align_mode", coordinates == "asymmetric" ? 1 : 0}});
+  return call("interpolate_core", {x},
+              {{"axes", at},
+               {"size", size},
+               {"scale", scale},
+               {"mode", nearest ? "nearest"
+                        : cubic ? "bicubic"
+                                : "bilinear"},
+               {"align_corners", corners},
+               {"align_mode", coordinates == "asymmetric" ? 1 : 0}});
 }
 
 void resize(Import& i) {
@@ -136,8 +149,7 @@ void resize(Import& i) {
     const double crop = coordinates == "tf_crop_and_resize" ? p.roi_end - p.roi_begin : 1;
     if (common > 0 && common < 1e9)
       p.scale = common, p.out = static_cast<int64_t>(std::floor(common * static_cast<double>(in) + .5));
-    else if (!sizes.empty())
-      p.out = sizes[k], p.scale = static_cast<double>(p.out) / static_cast<double>(in);
+    else if (!sizes.empty()) p.out = sizes[k], p.scale = static_cast<double>(p.out) / static_cast<double>(in);
     else
       p.scale = scales[k],
       p.out =

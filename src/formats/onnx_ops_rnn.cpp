@@ -69,8 +69,8 @@ struct Layer {
 
   // What compose.h walks as one op: gates reordered to i f c o.
   bool plain_lstm() const {
-    return kind == Kind::kLstm && !peephole && clip <= 0 && !input_forget && f[0].name == "sigmoid" && f[1].name == "tanh" &&
-           f[2].name == "tanh";
+    return kind == Kind::kLstm && !peephole && clip <= 0 && !input_forget && f[0].name == "sigmoid" &&
+           f[1].name == "tanh" && f[2].name == "tanh";
   }
   Recurrence as_recurrence(const Value& h, const Value& c, bool reverse) const {
     const auto ordered = [&](const Value& v) {

@@ -223,7 +223,8 @@ void range(Import& i) {
   const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
   // As an op, so that its end may stay open when the model is written.
   if (n > 0 && (t == DType::kInt64 || t == DType::kInt32))
-    return i.out(call("arange_static", {}, {{"start", start}, {"end", limit}, {"step", delta}, {"dtype", t}}));
+    return i.out(
+        call("arange_static", {}, {{"start", start}, {"end", limit}, {"step", delta}, {"dtype", t}}));
   const TensorType type{t, {n}};
   Ref<Buffer> b = allocate_buffer(type);
   for (int64_t k = 0; k < n; ++k)

@@ -22,23 +22,30 @@ struct Plain {
   const char *row, *op, *attrs;
   int opset = 0;
 };
+// clang-format off
 constexpr Plain kPlain[] = {
-    {"abs", "Abs", ""}, {"acos", "Acos", ""}, {"acosh", "Acosh", ""}, {"asin", "Asin", ""}, {"asinh", "Asinh", ""}, {"atan", "Atan", ""},
-    {"atanh", "Atanh", ""}, {"ceil", "Ceil", ""}, {"cos", "Cos", ""}, {"cosh", "Cosh", ""}, {"erf", "Erf", ""}, {"exp", "Exp", ""},
-    {"floor", "Floor", ""}, {"log", "Log", ""}, {"neg", "Neg", ""}, {"reciprocal", "Reciprocal", ""}, {"relu", "Relu", ""},
-    {"sigmoid", "Sigmoid", ""}, {"sign", "Sign", ""}, {"sin", "Sin", ""}, {"sinh", "Sinh", ""}, {"softsign", "Softsign", ""},
-    {"sqrt", "Sqrt", ""}, {"tan", "Tan", ""}, {"tanh", "Tanh", ""}, {"assign", "Identity", ""}, {"leaky_relu", "LeakyRelu", "negative_slope=alpha"},
-    {"elu", "Elu", "alpha"}, {"celu", "Celu", "alpha"}, {"selu", "Selu", "alpha scale=gamma"}, {"hardsigmoid", "HardSigmoid", "slope=alpha offset=beta"},
-    {"hardshrink", "Shrink", "threshold=lambd"}, {"softshrink", "Shrink", "threshold=lambd threshold=bias"}, {"mish", "Mish", "", 18},
+    {"abs", "Abs", ""}, {"acos", "Acos", ""}, {"acosh", "Acosh", ""}, {"asin", "Asin", ""},
+    {"asinh", "Asinh", ""}, {"atan", "Atan", ""}, {"atanh", "Atanh", ""}, {"ceil", "Ceil", ""},
+    {"cos", "Cos", ""}, {"cosh", "Cosh", ""}, {"erf", "Erf", ""}, {"exp", "Exp", ""}, {"floor", "Floor", ""},
+    {"log", "Log", ""}, {"neg", "Neg", ""}, {"reciprocal", "Reciprocal", ""}, {"relu", "Relu", ""},
+    {"sigmoid", "Sigmoid", ""}, {"sign", "Sign", ""}, {"sin", "Sin", ""}, {"sinh", "Sinh", ""},
+    {"softsign", "Softsign", ""}, {"sqrt", "Sqrt", ""}, {"tan", "Tan", ""}, {"tanh", "Tanh", ""},
+    {"assign", "Identity", ""}, {"leaky_relu", "LeakyRelu", "negative_slope=alpha"}, {"elu", "Elu", "alpha"},
+    {"celu", "Celu", "alpha"}, {"selu", "Selu", "alpha scale=gamma"},
+    {"hardsigmoid", "HardSigmoid", "slope=alpha offset=beta"}, {"hardshrink", "Shrink", "threshold=lambd"},
+    {"softshrink", "Shrink", "threshold=lambd threshold=bias"}, {"mish", "Mish", "", 18},
     {"hardswish", "HardSwish", "", 14},
 };
+// clang-format on
 const Plain* plain(std::string_view row, int opset) {
   for (const Plain& p : kPlain)
     if (row == p.row && opset >= p.opset) return &p;
   return nullptr;
 }
 // Runtimes compute in 32 bits and more; results of narrow integers wrap when cast back.
-DType work_type(DType t) { return t == DType::kBool || (is_integral(t) && dtype_size(t) < 4) ? DType::kInt32 : t; }
+DType work_type(DType t) {
+  return t == DType::kBool || (is_integral(t) && dtype_size(t) < 4) ? DType::kInt32 : t;
+}
 
 void write_plain(OnnxNode& n, const Plain& p) {
   const DType t = n.out[0].dtype, w = std::string_view(p.op) == "Identity" ? t : work_type(t);
@@ -48,7 +55,8 @@ void write_plain(OnnxNode& n, const Plain& p) {
     const size_t eq = s.find('=');
     attrs.push_back({s.substr(eq == s.npos ? 0 : eq + 1), n.real(s.substr(0, eq))});
   }
-  if (is_integral(w) && std::string_view("Ceil Floor").find(p.op) != std::string_view::npos) return n.done(n.g.cast(n.in[0], t));
+  if (is_integral(w) && std::string_view("Ceil Floor").find(p.op) != std::string_view::npos)
+    return n.done(n.g.cast(n.in[0], t));
   n.done(n.g.cast(n.g.op(p.op, {n.g.cast(n.in[0], w)}, w, std::move(attrs)), t));
 }
 
@@ -146,14 +154,17 @@ class Arithmetic {
     if (is_integral(t)) return g.binary("Mod", a, b);
     const Id r = g.op("Mod", {a, b}, t, {{"fmod", int64_t{1}}});
     const Id other_sign = test("Xor", test("Less", r, zero(t)), test("Less", b, zero(t)));
-    return g.full_where(test("And", test("Not", test("Equal", r, zero(t))), other_sign), g.binary("Add", r, b), r);
+    return g.full_where(test("And", test("Not", test("Equal", r, zero(t))), other_sign),
+                        g.binary("Add", r, b), r);
   }
   Id atan2(Id y, Id x) {
     const DType t = g.dtype(y);
     const Id pi = g.number(M_PI, t), half = g.number(M_PI / 2, t), nothing = zero(t);
-    const Id x_is_0 = test("Equal", x, nothing), down = test("Less", y, nothing), left = test("Less", x, nothing);
+    const Id x_is_0 = test("Equal", x, nothing), down = test("Less", y, nothing),
+             left = test("Less", x, nothing);
     const Id base = one("Atan", g.binary("Div", y, g.full_where(x_is_0, g.number(1, t), x)));
-    const Id turned = g.binary("Add", base, g.full_where(left, g.full_where(down, one("Neg", pi), pi), nothing));
+    const Id turned =
+        g.binary("Add", base, g.full_where(left, g.full_where(down, one("Neg", pi), pi), nothing));
     const Id on_axis = g.binary("Mul", one("Sign", y), half);
     return g.full_where(x_is_0, on_axis, turned);
   }
@@ -164,7 +175,8 @@ class Arithmetic {
     const Id same = test("Equal", u, g.number(1, t)), low = test("Equal", less, g.number(-1, t));
     const Id plain = test("Or", low, test("Greater", one("Abs", x), g.number(0.5, t)));
     const Id logarithm = one("Log", g.full_where(test("Or", same, plain), g.number(2, t), u));
-    return g.full_where(same, x, g.full_where(plain, less, g.binary("Mul", less, g.binary("Div", x, logarithm))));
+    return g.full_where(same, x,
+                        g.full_where(plain, less, g.binary("Mul", less, g.binary("Div", x, logarithm))));
   }
   Id log1p(Id x) {
     const DType t = g.dtype(x);
@@ -185,10 +197,12 @@ class Arithmetic {
     };
     const Id minus = g.binary("Sub", g.number(1, t), x), plus = g.binary("Add", g.number(1, t), x);
     const Id w = one("Neg", g.binary("Add", one("Log", minus), one("Log", plus)));
-    const Id small = polynomial({2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-                                 -0.00417768164, 0.246640727, 1.50140941}, g.binary("Sub", w, g.number(2.5, t)));
-    const Id large = polynomial({-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-                                 0.00943887047, 1.00167406, 2.83297682}, g.binary("Sub", one("Sqrt", g.binary("Max", w, zero(t))), g.number(3, t)));
+    const Id small = polynomial({2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06,
+                                 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941},
+                                g.binary("Sub", w, g.number(2.5, t)));
+    const Id large = polynomial({-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844,
+                                 0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682},
+                                g.binary("Sub", one("Sqrt", g.binary("Max", w, zero(t))), g.number(3, t)));
     const Id inside = g.binary("Mul", g.full_where(test("Less", w, g.number(5, t)), small, large), x);
     const Id edge = test("Equal", one("Abs", x), g.number(1, t));
     return g.full_where(edge, g.binary("Mul", x, g.number(INFINITY, t)), inside);
@@ -235,7 +249,9 @@ void affine(OnnxNode& n) {  // x * scale / divisor + shift
   step("Mul", "scale", 1), step("Div", "divisor", 1), step("Add", "shift", 0);
   n.done(x);
 }
-void times_sigmoid(OnnxNode& n) { n.done(n.g.binary("Mul", n.in[0], n.g.op("Sigmoid", {n.in[0]}, n.out[0].dtype))); }
+void times_sigmoid(OnnxNode& n) {
+  n.done(n.g.binary("Mul", n.in[0], n.g.op("Sigmoid", {n.in[0]}, n.out[0].dtype)));
+}
 void square(OnnxNode& n) {
   const Id x = n.g.cast(n.in[0], work_type(n.out[0].dtype));
   n.done(n.g.cast(n.g.binary("Mul", x, x), n.out[0].dtype));
@@ -247,23 +263,31 @@ void clip(OnnxNode& n) {
   const DType t = n.out[0].dtype, w = work_type(t);
   Id x = n.g.cast(n.in[0], w);
   const std::string& row = n.node.op->name;
-  const Id low = row == "clip_high" ? 0 : n.g.cast(n.arg("min"), w), high = row == "clip_low" ? 0 : n.g.cast(n.arg("max"), w);
-  if ((!low || n.g.rank(low) == 0) && (!high || n.g.rank(high) == 0)) return n.done(n.g.cast(n.g.op("Clip", {x, low, high}, w), t));
+  const Id low = row == "clip_high" ? 0 : n.g.cast(n.arg("min"), w),
+           high = row == "clip_low" ? 0 : n.g.cast(n.arg("max"), w);
+  if ((!low || n.g.rank(low) == 0) && (!high || n.g.rank(high) == 0))
+    return n.done(n.g.cast(n.g.op("Clip", {x, low, high}, w), t));
   if (low) x = n.g.binary("Max", x, low);
   if (high) x = n.g.binary("Min", x, high);
   n.done(n.g.cast(x, t));
 }
 
+// clang-format off
 const OnnxRules table{
-    {"cast", {cast}}, {"leaf", {pass}}, {"add", {binary<Prim::kAdd>}}, {"subtract", {binary<Prim::kSub>}}, {"multiply", {binary<Prim::kMul>}},
-    {"divide", {divide}}, {"maximum", {binary<Prim::kMax>}}, {"minimum", {binary<Prim::kMin>}}, {"pow", {binary<Prim::kPow>}},
-    {"floor_divide", {binary<Prim::kFloorDiv>}}, {"remainder", {binary<Prim::kMod>}}, {"atan2", {binary<Prim::kAtan2>}},
-    {"equal", {binary<Prim::kEq>}}, {"not_equal", {binary<Prim::kNe>}}, {"less_than", {binary<Prim::kLt>}}, {"less_equal", {binary<Prim::kLe>}},
-    {"greater_than", {binary<Prim::kGt>}}, {"greater_equal", {binary<Prim::kGe>}}, {"logical_and", {logical<Prim::kAnd>}},
-    {"logical_or", {logical<Prim::kOr>}}, {"logical_xor", {logical<Prim::kXor>}}, {"logical_not", {logical<Prim::kNot>}},
-    {"bitwise_and", {bitwise<Prim::kAnd>}}, {"bitwise_or", {bitwise<Prim::kOr>}}, {"bitwise_xor", {bitwise<Prim::kXor>}},
-    {"bitwise_not", {bitwise<Prim::kNot>}}, {"where", {where}}, {"affine", {affine}}, {"silu", {times_sigmoid}}, {"swish", {times_sigmoid}},
-    {"square", {square}}, {"gelu", {gelu, 20}}, {"clip", {clip}}, {"clip_low", {clip}}, {"clip_high", {clip}}};
+    {"cast", {cast}}, {"leaf", {pass}}, {"add", {binary<Prim::kAdd>}}, {"subtract", {binary<Prim::kSub>}},
+    {"multiply", {binary<Prim::kMul>}}, {"divide", {divide}}, {"maximum", {binary<Prim::kMax>}},
+    {"minimum", {binary<Prim::kMin>}}, {"pow", {binary<Prim::kPow>}},
+    {"floor_divide", {binary<Prim::kFloorDiv>}}, {"remainder", {binary<Prim::kMod>}},
+    {"atan2", {binary<Prim::kAtan2>}}, {"equal", {binary<Prim::kEq>}}, {"not_equal", {binary<Prim::kNe>}},
+    {"less_than", {binary<Prim::kLt>}}, {"less_equal", {binary<Prim::kLe>}},
+    {"greater_than", {binary<Prim::kGt>}}, {"greater_equal", {binary<Prim::kGe>}},
+    {"logical_and", {logical<Prim::kAnd>}}, {"logical_or", {logical<Prim::kOr>}},
+    {"logical_xor", {logical<Prim::kXor>}}, {"logical_not", {logical<Prim::kNot>}},
+    {"bitwise_and", {bitwise<Prim::kAnd>}}, {"bitwise_or", {bitwise<Prim::kOr>}},
+    {"bitwise_xor", {bitwise<Prim::kXor>}}, {"bitwise_not", {bitwise<Prim::kNot>}}, {"where", {where}},
+    {"affine", {affine}}, {"silu", {times_sigmoid}}, {"swish", {times_sigmoid}}, {"square", {square}},
+    {"gelu", {gelu, 20}}, {"clip", {clip}}, {"clip_low", {clip}}, {"clip_high", {clip}}};
+// clang-format on
 }  // namespace
 
 OnnxRules::OnnxRules(std::initializer_list<std::pair<const char*, OnnxRule>> rows) {
@@ -279,21 +303,28 @@ std::string onnx_support(const OpDef& op, int opset) {
   if (!op.scalar && !op.expr) return "none";
   for (const ArgSpec& a : op.args)
     if (a.kind == ArgKind::kTensorList) return "none";
-  return row_uses(op, [](Prim p) { return p == Prim::kLgamma || p == Prim::kDigamma; }) ? "none" : "arithmetic";
+  return row_uses(op, [](Prim p) { return p == Prim::kLgamma || p == Prim::kDigamma; }) ? "none"
+                                                                                        : "arithmetic";
 }
 
 void write_onnx_expression(OnnxNode& n) {
   if (n.out.size() != 1) n.cannot("ONNX has no such operator");
   if (!n.node.open.empty()) n.cannot("one of its numbers depends on the sizes of the inputs");
   Values dummies;  // types are enough for an expression
-  for (Id id : n.in) dummies.push_back(make_input({n.g.dtype(id), Shape(static_cast<uint32_t>(n.g.rank(id)), 1)}, 0));
+  for (Id id : n.in)
+    dummies.push_back(make_input({n.g.dtype(id), Shape(static_cast<uint32_t>(n.g.rank(id)), 1)}, 0));
   const Call c(*n.node.op, dummies.data(), static_cast<uint32_t>(dummies.size()), n.node.attrs);
   const auto e = scalar_expr(c);
   const DType result = n.out[0].dtype;
-  const DType work = is_half(result) ? DType::kFloat32 : work_type(result == DType::kBool ? n.promoted() : result);
+  const DType work =
+      is_half(result) ? DType::kFloat32 : work_type(result == DType::kBool ? n.promoted() : result);
   Arithmetic arithmetic(n);
   std::vector<Id> made(e->nodes.size());
-  const auto number = [&](int at) { return n.g.cast(made[static_cast<size_t>(at)], n.g.dtype(made[static_cast<size_t>(at)]) == DType::kBool ? work : n.g.dtype(made[static_cast<size_t>(at)])); };
+  const auto number = [&](int at) {
+    return n.g.cast(made[static_cast<size_t>(at)], n.g.dtype(made[static_cast<size_t>(at)]) == DType::kBool
+                                                       ? work
+                                                       : n.g.dtype(made[static_cast<size_t>(at)]));
+  };
   for (size_t k = 0; k < e->nodes.size(); ++k) {
     const ExprNode& x = e->nodes[k];
     if (x.prim == Prim::kArg) {
@@ -309,13 +340,17 @@ void write_onnx_expression(OnnxNode& n) {
       made[k] = n.g.cast(made[static_cast<size_t>(x.a)], static_cast<DType>(static_cast<int>(x.imm)));
       continue;
     }
-    const bool truth = x.prim == Prim::kAnd || x.prim == Prim::kOr || x.prim == Prim::kXor || x.prim == Prim::kNot;
+    const bool truth =
+        x.prim == Prim::kAnd || x.prim == Prim::kOr || x.prim == Prim::kXor || x.prim == Prim::kNot;
     std::vector<Id> in;
     for (const int at : {x.a, x.b, x.c})
-      if (at >= 0) in.push_back(truth || (x.prim == Prim::kSelect && in.empty()) ? made[static_cast<size_t>(at)] : number(at));
+      if (at >= 0)
+        in.push_back(truth || (x.prim == Prim::kSelect && in.empty()) ? made[static_cast<size_t>(at)]
+                                                                      : number(at));
     if (truth)
       for (Id& id : in)
-        if (std::any_of(in.begin(), in.end(), [&](Id o) { return n.g.dtype(o) == DType::kBool; })) id = n.g.cast(id, DType::kBool);
+        if (std::any_of(in.begin(), in.end(), [&](Id o) { return n.g.dtype(o) == DType::kBool; }))
+          id = n.g.cast(id, DType::kBool);
     made[k] = arithmetic.prim(x.prim, in);
   }
   n.done(n.g.cast(made[static_cast<size_t>(e->root)], result));

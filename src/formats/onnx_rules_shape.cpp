@@ -34,7 +34,9 @@ void full(OnnxNode& n) { n.done(n.g.filled(n.real("value"), n.out[0].dtype, n.si
 void fill(OnnxNode& n) { n.done(n.g.expand(n.g.cast(n.in[0], n.out[0].dtype), n.sizes("shape"))); }
 void full_like(OnnxNode& n) { n.done(n.g.expand(n.g.cast(n.in[1], n.out[0].dtype), dims_of(n, n.in[0]))); }
 template <int kValue>
-void constant_like(OnnxNode& n) { n.done(n.g.filled(kValue, n.out[0].dtype, dims_of(n, n.in[0]))); }
+void constant_like(OnnxNode& n) {
+  n.done(n.g.filled(kValue, n.out[0].dtype, dims_of(n, n.in[0])));
+}
 void iota(OnnxNode& n) {  // 0, 1, ... along an axis; all other extents are 1
   const int64_t axis = n.axis("axis", n.out[0].rank());
   Ints others;
@@ -49,14 +51,16 @@ void arange(OnnxNode& n) {
 }
 
 void eye(OnnxNode& n) {
-  n.done(n.op("EyeLike", {n.g.filled(0, n.out[0].dtype, n.g.join({n.sizes("num_rows"), n.sizes("num_columns")}))}));
+  n.done(n.op("EyeLike",
+              {n.g.filled(0, n.out[0].dtype, n.g.join({n.sizes("num_rows"), n.sizes("num_columns")}))}));
 }
 void linspace(OnnxNode& n) {  // from both ends, so that the last value is exact
   const DType t = n.out[0].dtype, d = DType::kFloat64;
   const Id a = n.real_id("start", d), b = n.real_id("stop", d), one = n.g.number(1, d);
   const Id last = n.g.binary("Sub", n.real_id("num", d), one), i = n.g.range(n.sizes("num"), d);
   const Id step = n.g.binary("Div", n.g.binary("Sub", b, a), n.g.binary("Max", last, one));
-  const Id up = n.g.binary("Add", a, n.g.binary("Mul", step, i)), down = n.g.binary("Sub", b, n.g.binary("Mul", step, n.g.binary("Sub", last, i)));
+  const Id up = n.g.binary("Add", a, n.g.binary("Mul", step, i)),
+           down = n.g.binary("Sub", b, n.g.binary("Mul", step, n.g.binary("Sub", last, i)));
   Id x = n.g.full_where(n.g.op("Less", {n.g.binary("Add", i, i), last}, DType::kBool), up, down);
   if (n.real("base") > 0) x = n.g.binary("Pow", n.real_id("base", d), x);
   n.done(n.g.cast(x, t));
@@ -71,7 +75,8 @@ void reshape(OnnxNode& n) {
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (k >= n.out[0].dims.size() || n.out[0].dims[k] >= 0) continue;
     if (sizes[k].expr || sizes[k].value > 0) open.push_back(n.size(sizes[k]));
-    else if (sizes[k].value == 0 && k < given.size()) open.push_back(n.g.dim_of(n.in[0], static_cast<int64_t>(k)));
+    else if (sizes[k].value == 0 && k < given.size())
+      open.push_back(n.g.dim_of(n.in[0], static_cast<int64_t>(k)));
     else open.push_back(n.g.ints({-1}));
   }
   n.done(n.reshaped(n.in[0], n.out[0], open));
@@ -92,7 +97,8 @@ void squeeze(OnnxNode& n) {
   Ints axes;
   const auto add = [&](int64_t a) {
     if (a < 0) a += static_cast<int64_t>(dims.size());
-    if (dims[static_cast<size_t>(a)] == 1 && std::find(axes.begin(), axes.end(), a) == axes.end()) axes.push_back(a);
+    if (dims[static_cast<size_t>(a)] == 1 && std::find(axes.begin(), axes.end(), a) == axes.end())
+      axes.push_back(a);
   };
   if (n.none("axis") || n.ints("axis").empty())
     for (size_t k = 0; k < dims.size(); ++k) add(static_cast<int64_t>(k));
@@ -115,7 +121,8 @@ void swapaxes(OnnxNode& n) {
   const size_t rank = n.g.rank(n.in[0]);
   if (rank == 0) return n.done(n.in[0]);
   Ints perm = iota_to(rank);
-  std::swap(perm[static_cast<uint32_t>(n.axis("axis0", rank))], perm[static_cast<uint32_t>(n.axis("axis1", rank))]);
+  std::swap(perm[static_cast<uint32_t>(n.axis("axis0", rank))],
+            perm[static_cast<uint32_t>(n.axis("axis1", rank))]);
   n.done(n.g.transpose(n.in[0], perm));
 }
 void transposed(OnnxNode& n) { n.done(n.g.rank(n.in[0]) < 2 ? n.in[0] : n.g.transpose(n.in[0], {1, 0})); }
@@ -150,16 +157,22 @@ void split(OnnxNode& n) {
 }
 Id slice_of(OnnxNode& n, Id x) {
   const bool strided = !n.none("strides");
-  return n.g.op("Slice", {x, n.sizes("starts"), n.sizes("ends"), n.g.ints(n.ints("axes")), strided ? n.sizes("strides") : 0}, n.g.dtype(x));
+  return n.g.op(
+      "Slice",
+      {x, n.sizes("starts"), n.sizes("ends"), n.g.ints(n.ints("axes")), strided ? n.sizes("strides") : 0},
+      n.g.dtype(x));
 }
 void slice(OnnxNode& n) { n.done(n.ints("axes").empty() ? n.in[0] : slice_of(n, n.in[0])); }
 // Positions of a tensor's elements in row-major order, in its shape.
 Id positions(OnnxNode& n, Id x) {
   const Id shape = dims_of(n, x);
-  return n.g.op("Reshape", {n.g.range(n.g.op("ReduceProd", {shape}, DType::kInt64, {{"keepdims", int64_t{1}}})), shape}, DType::kInt64);
+  return n.g.op("Reshape",
+                {n.g.range(n.g.op("ReduceProd", {shape}, DType::kInt64, {{"keepdims", int64_t{1}}})), shape},
+                DType::kInt64);
 }
 Id write_flat(OnnxNode& n, Id x, Id at, Id value) {  // `at`: positions, `value`: as many numbers
-  const Id flat = n.g.op("ScatterElements", {n.g.flat(x), n.g.flat(at), n.g.flat(value)}, n.g.dtype(x), {{"axis", int64_t{0}}});
+  const Id flat = n.g.op("ScatterElements", {n.g.flat(x), n.g.flat(at), n.g.flat(value)}, n.g.dtype(x),
+                         {{"axis", int64_t{0}}});
   return n.g.op("Reshape", {flat, dims_of(n, x)}, n.g.dtype(x));
 }
 void slice_write(OnnxNode& n) { n.done(write_flat(n, n.in[0], slice_of(n, positions(n, n.in[0])), n.in[1])); }
@@ -176,17 +189,23 @@ void tile(OnnxNode& n) {
 void flip(OnnxNode& n) {
   const Ints axes = n.ints("axis");
   const auto count = axes.size();
-  n.done(axes.empty() ? n.in[0] : n.op("Slice", {n.in[0], n.g.ints(Ints(count, -1)), n.g.ints(Ints(count, INT64_MIN)), n.g.ints(axes), n.g.ints(Ints(count, -1))}));
+  n.done(axes.empty() ? n.in[0]
+                      : n.op("Slice", {n.in[0], n.g.ints(Ints(count, -1)), n.g.ints(Ints(count, INT64_MIN)),
+                                       n.g.ints(axes), n.g.ints(Ints(count, -1))}));
 }
 void pad(OnnxNode& n) {  // begin and end by axis -> all begins, all ends
   const std::string mode = n.text("mode");
-  const char* as = mode == "constant" ? "constant" : mode == "reflect" ? "reflect" : mode == "replicate" ? "edge" : "wrap";
+  const char* as = mode == "constant"    ? "constant"
+                   : mode == "reflect"   ? "reflect"
+                   : mode == "replicate" ? "edge"
+                                         : "wrap";
   if (as == std::string_view("wrap") && n.g.opset < 19) n.cannot("circular padding needs opset 19");
   const std::vector<WriteNode::Size> pairs = n.size_list("pairs");
   std::vector<Id> parts;
   Ints fixed;
   for (size_t end : {0, 1})
-    for (size_t k = end; k < pairs.size(); k += 2) fixed.push_back(pairs[k].value), parts.push_back(n.open("pairs") ? n.size(pairs[k]) : 0);
+    for (size_t k = end; k < pairs.size(); k += 2)
+      fixed.push_back(pairs[k].value), parts.push_back(n.open("pairs") ? n.size(pairs[k]) : 0);
   std::vector<Id> in{n.in[0], n.open("pairs") ? n.g.join(parts) : n.g.ints(fixed)};
   if (mode == "constant") in.push_back(n.g.number(n.real("value"), n.out[0].dtype));
   n.done(n.op("Pad", in, {{"mode", std::string(as)}}));
@@ -194,17 +213,21 @@ void pad(OnnxNode& n) {  // begin and end by axis -> all begins, all ends
 void diagonal(OnnxNode& n) {
   const auto& dims = n.g.type(n.in[0]).dims;
   const size_t rank = dims.size();
-  const auto a = static_cast<uint32_t>(n.axis("axis1", rank)), b = static_cast<uint32_t>(n.axis("axis2", rank));
+  const auto a = static_cast<uint32_t>(n.axis("axis1", rank)),
+             b = static_cast<uint32_t>(n.axis("axis2", rank));
   if (dims[a] < 0 || dims[b] < 0) n.cannot("a diagonal of open sizes");
   const int64_t offset = n.integer("offset");
   Ints perm, at;
   for (uint32_t k = 0; k < rank; ++k)
     if (k != a && k != b) perm.push_back(k);
   perm.push_back(a), perm.push_back(b);
-  for (int64_t i = std::max<int64_t>(0, -offset), j = std::max<int64_t>(0, offset); i < dims[a] && j < dims[b]; ++i, ++j) at.push_back(i * dims[b] + j);
+  for (int64_t i = std::max<int64_t>(0, -offset), j = std::max<int64_t>(0, offset);
+       i < dims[a] && j < dims[b]; ++i, ++j)
+    at.push_back(i * dims[b] + j);
   OpenType merged{n.out[0].dtype, {}};
   std::vector<size_t> lead;
-  for (uint32_t k = 0; k + 2 < rank; ++k) merged.dims.push_back(dims[static_cast<size_t>(perm[k])]), lead.push_back(static_cast<size_t>(perm[k]));
+  for (uint32_t k = 0; k + 2 < rank; ++k)
+    merged.dims.push_back(dims[static_cast<size_t>(perm[k])]), lead.push_back(static_cast<size_t>(perm[k]));
   merged.dims.push_back(dims[a] * dims[b]);
   const Id x = n.reshaped(n.g.transpose(n.in[0], perm), merged, open_dims(n, n.in[0], lead));
   n.done(n.op("Gather", {x, n.g.ints(at)}, {{"axis", int64_t{-1}}}));
@@ -215,7 +238,8 @@ void index_axis(OnnxNode& n) { n.done(n.op("Gather", {n.in[0], n.in[1]}, {{"axis
 // Integer tensors that broadcast together as one tensor of positions, [..., count].
 Id index_tuple(OnnxNode& n, const std::vector<Id>& indices) {
   bool alike = true;
-  for (Id id : indices) alike = alike && n.g.type(id).numel() >= 0 && n.g.type(id).dims == n.g.type(indices[0]).dims;
+  for (Id id : indices)
+    alike = alike && n.g.type(id).numel() >= 0 && n.g.type(id).dims == n.g.type(indices[0]).dims;
   std::vector<Id> in;
   Id shape = 0;
   if (!alike) {
@@ -241,14 +265,17 @@ Id scatter_nd(OnnxNode& n, Id x, Id at, Id updates, bool add) {
   if (add) attrs.push_back({"reduction", std::string("add")});
   return n.op("ScatterND", {x, at, n.g.cast(updates, n.out[0].dtype)}, std::move(attrs));
 }
-void scatter_nd_add(OnnxNode& n) { n.done(scatter_nd(n, n.in[0], n.g.cast(n.in[1], DType::kInt64), n.in[2], true)); }
+void scatter_nd_add(OnnxNode& n) {
+  n.done(scatter_nd(n, n.in[0], n.g.cast(n.in[1], DType::kInt64), n.in[2], true));
+}
 void index_put(OnnxNode& n) {
   const std::vector<Id> indices = n.list("indices");
   const Id at = index_tuple(n, indices), value = n.arg("value");
   std::vector<Id> parts{n.g.slice(n.g.shape_of(at), 0, 0, -1)};
   const auto rank = static_cast<int64_t>(n.g.rank(n.in[0])), count = static_cast<int64_t>(indices.size());
   if (rank > count) parts.push_back(n.g.slice(dims_of(n, n.in[0]), 0, count, rank));
-  n.done(scatter_nd(n, n.in[0], at, n.g.expand(n.g.cast(value, n.out[0].dtype), n.g.join(parts)), n.flag("accumulate")));
+  n.done(scatter_nd(n, n.in[0], at, n.g.expand(n.g.cast(value, n.out[0].dtype), n.g.join(parts)),
+                    n.flag("accumulate")));
 }
 // Index and array agree on all axes but `axis`.
 std::pair<Id, Id> along(OnnxNode& n, Id x, Id index, bool broadcast) {
@@ -261,7 +288,8 @@ std::pair<Id, Id> along(OnnxNode& n, Id x, Id index, bool broadcast) {
   std::vector<Id> for_x, for_index;
   for (size_t k = 0; k < a.size(); ++k) {
     const auto at = static_cast<int64_t>(k);
-    const Id mine = a[k] >= 0 ? n.g.ints({a[k]}) : n.g.dim_of(x, at), its = b[k] >= 0 ? n.g.ints({b[k]}) : n.g.dim_of(index, at);
+    const Id mine = a[k] >= 0 ? n.g.ints({a[k]}) : n.g.dim_of(x, at),
+             its = b[k] >= 0 ? n.g.ints({b[k]}) : n.g.dim_of(index, at);
     for_x.push_back(k == axis ? n.g.ints({1}) : its);  // Expand broadcasts both ways
     for_index.push_back(k == axis ? n.g.ints({1}) : mine);
   }
@@ -273,19 +301,28 @@ void take_along_axis(OnnxNode& n) {
 }
 void put_along_axis(OnnxNode& n) {
   const std::string how = n.text("reduce");
-  const char* as = how == "assign" ? "none" : how == "add" ? "add" : how == "mul" || how == "multiply" ? "mul" : how == "amax" ? "max" : how == "amin" ? "min" : nullptr;
+  const char* as = how == "assign"                     ? "none"
+                   : how == "add"                      ? "add"
+                   : how == "mul" || how == "multiply" ? "mul"
+                   : how == "amax"                     ? "max"
+                   : how == "amin"                     ? "min"
+                                                       : nullptr;
   if (!as) n.cannot(cat("ONNX scatters with no reduction '", how, "'"));
-  if (as != std::string_view("none") && n.g.opset < (how[0] == 'a' && how[1] == 'm' ? 18 : 16)) n.cannot("this reduction needs opset 18");
+  if (as != std::string_view("none") && n.g.opset < (how[0] == 'a' && how[1] == 'm' ? 18 : 16))
+    n.cannot("this reduction needs opset 18");
   if (!n.flag("include_self") && how != "assign") n.cannot("a reduction without the old value");
   const auto [x, at] = along(n, n.in[0], n.in[1], n.flag("broadcast"));
   const Id values = n.g.expand(n.g.cast(n.in[2], n.out[0].dtype), n.g.shape_of(at));
-  n.done(n.op("ScatterElements", {n.in[0], at, values}, {{"axis", n.integer("axis")}, {"reduction", std::string(as)}}));
+  n.done(n.op("ScatterElements", {n.in[0], at, values},
+              {{"axis", n.integer("axis")}, {"reduction", std::string(as)}}));
 }
 
 // ---- ordering ----
 std::vector<Id> top(OnnxNode& n, Id x, Id k, int64_t axis, bool largest) {
-  const DType t = n.g.dtype(x), w = t == DType::kBool || (is_integral(t) && dtype_size(t) < 4) ? DType::kInt32 : t;
-  auto r = n.g.ops("TopK", {n.g.cast(x, w), k}, {w, DType::kInt64}, {{"axis", axis}, {"largest", int64_t{largest}}, {"sorted", int64_t{1}}});
+  const DType t = n.g.dtype(x),
+              w = t == DType::kBool || (is_integral(t) && dtype_size(t) < 4) ? DType::kInt32 : t;
+  auto r = n.g.ops("TopK", {n.g.cast(x, w), k}, {w, DType::kInt64},
+                   {{"axis", axis}, {"largest", int64_t{largest}}, {"sorted", int64_t{1}}});
   return {n.g.cast(r[0], t), r[1]};
 }
 Id extent(OnnxNode& n, Id x, int64_t axis) {
@@ -306,30 +343,41 @@ void arg_extreme(OnnxNode& n) {
   Id x = n.in[0];
   const DType t = n.g.dtype(x);
   if (t == DType::kBool || (is_integral(t) && dtype_size(t) < 4)) x = n.g.cast(x, DType::kInt32);
-  n.done(n.g.cast(n.g.op(kMax ? "ArgMax" : "ArgMin", {x}, DType::kInt64, {{"axis", n.integer("axis")}, {"keepdims", int64_t{1}}}), n.out[0].dtype));
+  n.done(n.g.cast(n.g.op(kMax ? "ArgMax" : "ArgMin", {x}, DType::kInt64,
+                         {{"axis", n.integer("axis")}, {"keepdims", int64_t{1}}}),
+                  n.out[0].dtype));
 }
-Id count_true(OnnxNode& n, Id condition, int64_t axis) { return n.g.reduce("ReduceSum", n.g.cast(condition, DType::kInt64), {axis}, false); }
+Id count_true(OnnxNode& n, Id condition, int64_t axis) {
+  return n.g.reduce("ReduceSum", n.g.cast(condition, DType::kInt64), {axis}, false);
+}
 void bucketize(OnnxNode& n) {  // how many bounds lie below
   const DType t = promote(n.g.dtype(n.in[0]), n.g.dtype(n.in[1]));
   const Id x = n.g.unsqueeze(n.g.cast(n.in[1], t), {-1});
-  n.done(n.g.cast(count_true(n, n.g.op(n.flag("right") ? "LessOrEqual" : "Less", {n.g.cast(n.in[0], t), x}, DType::kBool), -1), n.out[0].dtype));
+  n.done(n.g.cast(
+      count_true(n, n.g.op(n.flag("right") ? "LessOrEqual" : "Less", {n.g.cast(n.in[0], t), x}, DType::kBool),
+                 -1),
+      n.out[0].dtype));
 }
 void searchsorted(OnnxNode& n) {
   const DType t = promote(n.g.dtype(n.in[0]), n.g.dtype(n.in[1]));
   Id bounds = n.g.cast(n.in[0], t);
   if (n.g.rank(n.in[0]) > 1) bounds = n.g.unsqueeze(bounds, {-2});
   const Id x = n.g.unsqueeze(n.g.cast(n.in[1], t), {-1});
-  n.done(n.g.cast(count_true(n, n.g.op(n.flag("right") ? "LessOrEqual" : "Less", {bounds, x}, DType::kBool), -1), n.out[0].dtype));
+  n.done(
+      n.g.cast(count_true(n, n.g.op(n.flag("right") ? "LessOrEqual" : "Less", {bounds, x}, DType::kBool), -1),
+               n.out[0].dtype));
 }
 void bincount(OnnxNode& n) {
   if (n.g.opset < 16) n.cannot("adding at positions needs opset 16");
   const DType t = n.out[0].dtype;
   const Id x = n.g.cast(n.in[0], DType::kInt64), w = n.arg("weights");
   const Id ones = w ? n.g.cast(w, t) : n.g.expand(n.g.number(1, t), dims_of(n, n.in[0]));
-  n.done(n.op("ScatterElements", {n.g.filled(0, t, n.sizes("n")), x, ones}, {{"axis", int64_t{0}}, {"reduction", std::string("add")}}));
+  n.done(n.op("ScatterElements", {n.g.filled(0, t, n.sizes("n")), x, ones},
+              {{"axis", int64_t{0}}, {"reduction", std::string("add")}}));
 }
 void repeat_index(OnnxNode& n) {  // position i stands where the running total passes
-  const Id ends = n.g.op("CumSum", {n.g.cast(n.in[0], DType::kInt64), n.g.number(0, DType::kInt64)}, DType::kInt64);
+  const Id ends =
+      n.g.op("CumSum", {n.g.cast(n.in[0], DType::kInt64), n.g.number(0, DType::kInt64)}, DType::kInt64);
   const Id at = n.g.unsqueeze(n.g.range(n.sizes("total")), {-1});
   n.done(n.g.cast(count_true(n, n.g.op("LessOrEqual", {ends, at}, DType::kBool), -1), n.out[0].dtype));
 }
@@ -337,9 +385,12 @@ void repeat_index(OnnxNode& n) {  // position i stands where the running total p
 // ---- running along an axis ----
 void cumsum(OnnxNode& n) {
   const DType t = n.out[0].dtype;
-  n.done(n.g.op("CumSum", {n.g.cast(n.in[0], t), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt64)}, t, {{"reverse", n.integer("reverse")}}));
+  n.done(n.g.op("CumSum",
+                {n.g.cast(n.in[0], t), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt64)}, t,
+                {{"reverse", n.integer("reverse")}}));
 }
-// Every prefix of the axis beside the others, [..., n, n]: elements behind it are `neutral`. The work grows with the square.
+// Every prefix of the axis beside the others, [..., n, n]: elements behind it are `neutral`. The work grows
+// with the square.
 Id prefixes(OnnxNode& n, Id x, int64_t axis, double neutral) {
   const Id size = extent(n, x, axis), row = n.g.range(size);
   const Id mask = n.g.op("LessOrEqual", {n.g.unsqueeze(row, {0}), n.g.unsqueeze(row, {1})}, DType::kBool);
@@ -357,11 +408,13 @@ Id axis_back(OnnxNode& n, Id x, int64_t axis, size_t rank) {
 }
 void cumprod(OnnxNode& n) {
   const int64_t axis = n.axis("axis", n.g.rank(n.in[0]));
-  n.done(axis_back(n, n.g.reduce("ReduceProd", prefixes(n, n.in[0], axis, 1), {-1}, false), axis, n.g.rank(n.in[0])));
+  n.done(axis_back(n, n.g.reduce("ReduceProd", prefixes(n, n.in[0], axis, 1), {-1}, false), axis,
+                   n.g.rank(n.in[0])));
 }
 void logcumsumexp(OnnxNode& n) {
   const int64_t axis = n.axis("axis", n.g.rank(n.in[0]));
-  n.done(axis_back(n, n.g.reduce("ReduceLogSumExp", prefixes(n, n.in[0], axis, -1e38), {-1}, false), axis, n.g.rank(n.in[0])));
+  n.done(axis_back(n, n.g.reduce("ReduceLogSumExp", prefixes(n, n.in[0], axis, -1e38), {-1}, false), axis,
+                   n.g.rank(n.in[0])));
 }
 template <bool kMax>
 void cum_extreme(OnnxNode& n) {
@@ -370,7 +423,8 @@ void cum_extreme(OnnxNode& n) {
   const DType t = n.g.dtype(n.in[0]);
   if (is_integral(t)) n.cannot("a running extreme of integers");
   const Id x = prefixes(n, n.in[0], axis, kMax ? -INFINITY : INFINITY);
-  const Id at = n.g.op(kMax ? "ArgMax" : "ArgMin", {x}, DType::kInt64, {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{1}}});
+  const Id at = n.g.op(kMax ? "ArgMax" : "ArgMin", {x}, DType::kInt64,
+                       {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{1}}});
   n.result = {axis_back(n, n.g.reduce(kMax ? "ReduceMax" : "ReduceMin", x, {-1}, false), axis, rank),
               n.g.cast(axis_back(n, at, axis, rank), n.out[1].dtype)};
 }
@@ -380,9 +434,13 @@ Id uniform(OnnxNode& n, Id shape, DType t) {
   return n.g.op("RandomUniformLike", {n.g.filled(0, t, shape)}, t, {{"low", 0.0}, {"high", 1.0}});
 }
 void uniform01(OnnxNode& n) { n.done(uniform(n, n.sizes("shape"), n.out[0].dtype)); }
-void normal01(OnnxNode& n) { n.done(n.op("RandomNormalLike", {n.g.filled(0, n.out[0].dtype, n.sizes("shape"))})); }
+void normal01(OnnxNode& n) {
+  n.done(n.op("RandomNormalLike", {n.g.filled(0, n.out[0].dtype, n.sizes("shape"))}));
+}
 void keep_mask(OnnxNode& n) {
-  n.done(n.g.op("GreaterOrEqual", {uniform(n, n.sizes("shape"), DType::kFloat32), n.real_id("p", DType::kFloat32)}, DType::kBool));
+  n.done(n.g.op("GreaterOrEqual",
+                {uniform(n, n.sizes("shape"), DType::kFloat32), n.real_id("p", DType::kFloat32)},
+                DType::kBool));
 }
 void randint(OnnxNode& n) {
   const Id low = n.real_id("low", DType::kFloat64), high = n.real_id("high", DType::kFloat64);
@@ -395,17 +453,25 @@ void randperm(OnnxNode& n) {
   n.done(n.g.cast(top(n, uniform(n, size, DType::kFloat32), size, 0, true)[1], n.out[0].dtype));
 }
 
+// clang-format off
 const OnnxRules table{
-    {"full", {full}}, {"fill", {fill}}, {"full_like", {full_like}}, {"zeros_like", {constant_like<0>}}, {"ones_like", {constant_like<1>}},
-    {"iota", {iota}}, {"eye_static", {eye}}, {"linspace_static", {linspace}}, {"again", {pass}}, {"arange_static", {arange}}, {"reshape", {reshape}}, {"view_as_shape", {reshape}}, {"flatten", {flatten}},
-    {"squeeze", {squeeze}}, {"unsqueeze", {unsqueeze}}, {"transpose", {transpose}}, {"swapaxes", {swapaxes}}, {"t", {transposed}},
-    {"broadcast_to", {broadcast}}, {"concat", {concat}}, {"concat_same", {concat}}, {"stack", {stack}}, {"split", {split}}, {"slice", {slice}},
-    {"strided_slice", {slice}}, {"slice_write", {slice_write}}, {"tile", {tile}}, {"flip", {flip}}, {"pad_core", {pad}}, {"diagonal", {diagonal}},
-    {"index_axis", {index_axis}}, {"index", {index}}, {"gather_nd", {gather_nd}}, {"scatter_nd_add", {scatter_nd_add}}, {"index_put", {index_put}},
-    {"take_along_axis", {take_along_axis}}, {"put_along_axis_core", {put_along_axis}}, {"sort_core", {sort}}, {"topk_core", {topk}},
-    {"kthvalue_core", {kthvalue}}, {"argmax_core", {arg_extreme<true>}}, {"argmin_core", {arg_extreme<false>}}, {"bucketize_core", {bucketize}},
-    {"searchsorted", {searchsorted}}, {"bincount_core", {bincount}}, {"repeat_index", {repeat_index}}, {"cumsum_axis", {cumsum}},
-    {"cumprod_axis", {cumprod}}, {"logcumsumexp_axis", {logcumsumexp}}, {"cummax_axis", {cum_extreme<true>}}, {"cummin_axis", {cum_extreme<false>}},
-    {"uniform01", {uniform01}}, {"normal01", {normal01}}, {"keep_mask", {keep_mask}}, {"randint_static", {randint}}, {"randperm_static", {randperm}}};
+    {"full", {full}}, {"fill", {fill}}, {"full_like", {full_like}}, {"zeros_like", {constant_like<0>}},
+    {"ones_like", {constant_like<1>}}, {"iota", {iota}}, {"eye_static", {eye}},
+    {"linspace_static", {linspace}}, {"again", {pass}}, {"arange_static", {arange}}, {"reshape", {reshape}},
+    {"view_as_shape", {reshape}}, {"flatten", {flatten}}, {"squeeze", {squeeze}}, {"unsqueeze", {unsqueeze}},
+    {"transpose", {transpose}}, {"swapaxes", {swapaxes}}, {"t", {transposed}}, {"broadcast_to", {broadcast}},
+    {"concat", {concat}}, {"concat_same", {concat}}, {"stack", {stack}}, {"split", {split}},
+    {"slice", {slice}}, {"strided_slice", {slice}}, {"slice_write", {slice_write}}, {"tile", {tile}},
+    {"flip", {flip}}, {"pad_core", {pad}}, {"diagonal", {diagonal}}, {"index_axis", {index_axis}},
+    {"index", {index}}, {"gather_nd", {gather_nd}}, {"scatter_nd_add", {scatter_nd_add}},
+    {"index_put", {index_put}}, {"take_along_axis", {take_along_axis}},
+    {"put_along_axis_core", {put_along_axis}}, {"sort_core", {sort}}, {"topk_core", {topk}},
+    {"kthvalue_core", {kthvalue}}, {"argmax_core", {arg_extreme<true>}},
+    {"argmin_core", {arg_extreme<false>}}, {"bucketize_core", {bucketize}}, {"searchsorted", {searchsorted}},
+    {"bincount_core", {bincount}}, {"repeat_index", {repeat_index}}, {"cumsum_axis", {cumsum}},
+    {"cumprod_axis", {cumprod}}, {"logcumsumexp_axis", {logcumsumexp}}, {"cummax_axis", {cum_extreme<true>}},
+    {"cummin_axis", {cum_extreme<false>}}, {"uniform01", {uniform01}}, {"normal01", {normal01}},
+    {"keep_mask", {keep_mask}}, {"randint_static", {randint}}, {"randperm_static", {randperm}}};
+// clang-format on
 }  // namespace
 }  // namespace yuloh::formats

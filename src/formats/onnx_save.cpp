@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TracedProgram to an ONNX file: nodes by rules, then the Model as protobuf; large weights are written from where they lie.
+// A TracedProgram to an ONNX file: nodes by rules, then the Model as protobuf; large weights are written from
+// where they lie.
 #include "formats/onnx_types.h"
 #include "formats/onnx_write.h"
 #include "formats/whole_file.h"
@@ -66,7 +67,8 @@ class Writer {
     else if (const auto* d = std::get_if<double>(&a)) w.real(2, static_cast<float>(*d)), type = kFloat;
     else if (const auto* s = std::get_if<std::string>(&a)) w.text(4, *s), type = kString;
     else if (const auto* t = std::get_if<FileTensor>(&a)) w.message(5, tensor("", *t, false)), type = kTensor;
-    else if (const auto* g = std::get_if<std::shared_ptr<ModelGraph>>(&a)) w.message(6, graph(**g)), type = kGraph;
+    else if (const auto* g = std::get_if<std::shared_ptr<ModelGraph>>(&a))
+      w.message(6, graph(**g)), type = kGraph;
     else if (const auto* f = std::get_if<std::vector<double>>(&a)) {
       for (double v : *f) w.real(7, static_cast<float>(v));
       type = kFloats;
@@ -92,7 +94,8 @@ class Writer {
       external.push_back(std::string_view(kZeros).substr(0, at - external_bytes));
       external.push_back(bytes), external_bytes = at + bytes.size();
       for (const auto& [key, value] : {std::pair<const char*, std::string>{"location", external_name_},
-                                       {"offset", std::to_string(at)}, {"length", std::to_string(bytes.size())}}) {
+                                       {"offset", std::to_string(at)},
+                                       {"length", std::to_string(bytes.size())}}) {
         WireOut e;
         e.text(1, key), e.text(2, value);
         w.message(13, e);
@@ -139,13 +142,15 @@ void save_onnx(const Model& m, const std::string& path, int64_t external_data) {
   };
   if (external_data < 0 && write_with(SIZE_MAX)) return;
   if (!write_with(external_data < 0 ? 1024 : static_cast<size_t>(external_data)))
-    value_error("write_model: ", path, " would be larger than 2 GB without its tensors, which ONNX cannot hold.");
+    value_error("write_model: ", path,
+                " would be larger than 2 GB without its tensors, which ONNX cannot hold.");
 }
 
 int checked_opset(int opset) {
   if (opset == 0) return kOnnxOpset;
   if (opset < kOnnxLeast || opset > kOnnxMost)
-    value_error("write_model: opset ", opset, " cannot be written; expected ", kOnnxLeast, " to ", kOnnxMost, ".");
+    value_error("write_model: opset ", opset, " cannot be written; expected ", kOnnxLeast, " to ", kOnnxMost,
+                ".");
   return opset;
 }
 
@@ -181,7 +186,8 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
     }
     try {
       if (n.kind == TracedNode::Kind::kScalar) {
-        made[i] = {n.open.empty() ? write_scalar(g, n) : g.cast(g.squeeze(node.open_size(n.open[0].second), {0}), n.dtype)};
+        made[i] = {n.open.empty() ? write_scalar(g, n)
+                                  : g.cast(g.squeeze(node.open_size(n.open[0].second), {0}), n.dtype)};
         continue;
       }
       if (is_constant(n, types[i])) {
@@ -189,7 +195,8 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
         for (const Value& x : v) made[i].push_back(g.constant(x, n.op->name));
         continue;
       }
-      for (const TracedRef& r : n.inputs) node.in.push_back(made[r.node][r.index]), node.readers.push_back(readers[r.node][r.index]);
+      for (const TracedRef& r : n.inputs)
+        node.in.push_back(made[r.node][r.index]), node.readers.push_back(readers[r.node][r.index]);
       for (int count : readers[i]) node.used.push_back(count > 0);
       write_onnx_node(node);
       for (size_t k = 0; k < node.out.size(); ++k) {
@@ -199,7 +206,8 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
           node.result[k] = g.unknown(node.out[k]);
         }
         if (g.dtype(node.result[k]) != node.out[k].dtype)
-          fail(ErrorKind::kRuntime, "write_model: the rule of ", n.op->name, " made ", g.dtype(node.result[k]), "; expected ", node.out[k].dtype, ".");
+          fail(ErrorKind::kRuntime, "write_model: the rule of ", n.op->name, " made ",
+               g.dtype(node.result[k]), "; expected ", node.out[k].dtype, ".");
         if (g.producer(node.result[k])) g.set_type(node.result[k], node.out[k]);
       }
     } catch (const Error& e) {
@@ -212,7 +220,8 @@ void write_onnx(const TracedProgram& p, const std::string& path, const WriteOpti
   }
   if (dry) return void(*dry = std::move(refused));
   refused.raise("write_model", cat("ONNX opset ", g.opset));
-  for (size_t k = 0; k < p.results.size(); ++k) g.output(p.outputs[k], made[p.results[k].node][p.results[k].index]);
+  for (size_t k = 0; k < p.results.size(); ++k)
+    g.output(p.outputs[k], made[p.results[k].node][p.results[k].index]);
   Model m = g.finish();
   m.producer = "yuloh";
   save_onnx(m, path, o.external_data);

@@ -68,10 +68,8 @@ FileTensor finish(FileTensor t, const OnnxTypeInfo& info, const Ref<Storage>& fi
 void entry(Wire w, std::map<std::string, std::string>* out) {
   std::string key, value;
   while (w.next()) {
-    if (w.field == 1)
-      key = w.text();
-    else if (w.field == 2)
-      value = w.text();
+    if (w.field == 1) key = w.text();
+    else if (w.field == 2) value = w.text();
   }
   (*out)[key] = value;
 }
@@ -107,41 +105,18 @@ FileTensor OnnxTensors::dense(Wire w, std::string* name) {
           dims.push_back(d);
         });
         break;
-      case 2:
-        type = w.integer();
-        break;
-      case 4:
-        w.fixeds<float>(put);
-        break;
-      case 5:
-        w.integers([&](int64_t v) { put(static_cast<int32_t>(v)); });
-        break;
-      case 6:
-        t.strings.push_back(w.text());
-        break;
-      case 7:
-        w.integers(put);
-        break;
-      case 8:
-        *name = w.text();
-        break;
-      case 9:
-        raw = w.bytes(), has_raw = true;
-        break;
-      case 10:
-        w.fixeds<double>(put);
-        break;
-      case 11:
-        w.integers(put);
-        break;
-      case 13:
-        entry(w.message(), &where);
-        break;
-      case 14:
-        external = w.integer() == 1;
-        break;
-      default:
-        break;
+      case 2: type = w.integer(); break;
+      case 4: w.fixeds<float>(put); break;
+      case 5: w.integers([&](int64_t v) { put(static_cast<int32_t>(v)); }); break;
+      case 6: t.strings.push_back(w.text()); break;
+      case 7: w.integers(put); break;
+      case 8: *name = w.text(); break;
+      case 9: raw = w.bytes(), has_raw = true; break;
+      case 10: w.fixeds<double>(put); break;
+      case 11: w.integers(put); break;
+      case 13: entry(w.message(), &where); break;
+      case 14: external = w.integer() == 1; break;
+      default: break;
     }
   }
   const OnnxTypeInfo* info = onnx_type_info(type);
@@ -196,7 +171,9 @@ Ref<Storage> OnnxTensors::external_data(const Wire& w, const std::string& name,
   *offset = count(w, name, where, "offset", 0);
   const size_t left = *offset <= file->bytes ? file->bytes - *offset : 0;
   const size_t length = count(w, name, where, "length", bytes);
-  if (bytes > left) refuse_foreign_weights(cat(path_, ": external data '", location, "'"), {static_cast<const char*>(file->data), file->bytes});
+  if (bytes > left)
+    refuse_foreign_weights(cat(path_, ": external data '", location, "'"),
+                           {static_cast<const char*>(file->data), file->bytes});
   if (length != bytes || bytes > left)
     w.bad("external data of '", name, "': ", std::min(length, left), " bytes at ", *offset, " of '", location,
           "'; expected ", bytes);
@@ -210,10 +187,8 @@ FileTensor OnnxTensors::sparse(Wire w, std::string* name) {
   Shape dims;
   std::string unused;
   while (w.next()) {
-    if (w.field == 1)
-      values = dense(w.message(), name);
-    else if (w.field == 2)
-      at = dense(w.message(), &unused);
+    if (w.field == 1) values = dense(w.message(), name);
+    else if (w.field == 2) at = dense(w.message(), &unused);
     else if (w.field == 3)
       w.integers([&](int64_t d) {
         if (dims.size() >= 32) w.bad("a tensor has more than 32 dimensions");

@@ -53,18 +53,12 @@ int onnx_type_of(DType t, int stored_as) {
 
 const MinifloatFormat* minifloat_format(int type) {
   switch (type) {
-    case kOnnxFloat8E4M3:
-      return &kE4M3;
-    case kOnnxFloat8E4M3Fnuz:
-      return &kE4M3Fnuz;
-    case kOnnxFloat8E5M2:
-      return &kE5M2;
-    case kOnnxFloat8E5M2Fnuz:
-      return &kE5M2Fnuz;
-    case kOnnxFloat4E2M1:
-      return &kE2M1;
-    default:
-      return nullptr;
+    case kOnnxFloat8E4M3: return &kE4M3;
+    case kOnnxFloat8E4M3Fnuz: return &kE4M3Fnuz;
+    case kOnnxFloat8E5M2: return &kE5M2;
+    case kOnnxFloat8E5M2Fnuz: return &kE5M2Fnuz;
+    case kOnnxFloat4E2M1: return &kE2M1;
+    default: return nullptr;
   }
 }
 

@@ -81,7 +81,9 @@ Id OnnxGraph::whole(int64_t v, DType t) {
   const TensorType type{t, {}};
   Ref<Buffer> b = allocate_buffer(type);
   store_int(b->data(), t, v);
-  return constant(cat(dtype_name(t), type.shape, ":", std::string_view(static_cast<const char*>(b->data()), dtype_size(t))), "constant", type, b);
+  return constant(cat(dtype_name(t), type.shape, ":",
+                      std::string_view(static_cast<const char*>(b->data()), dtype_size(t))),
+                  "constant", type, b);
 }
 Id OnnxGraph::ints(const Ints& v) {
   TensorType type{DType::kInt64, {static_cast<int64_t>(v.size())}};
@@ -93,7 +95,8 @@ Id OnnxGraph::ints(const Ints& v) {
 }
 
 // ---- nodes ----
-std::vector<Id> OnnxGraph::ops(const char* type, const std::vector<Id>& in, const std::vector<DType>& outs, std::vector<Attr> attrs) {
+std::vector<Id> OnnxGraph::ops(const char* type, const std::vector<Id>& in, const std::vector<DType>& outs,
+                               std::vector<Attr> attrs) {
   ModelNode n;
   n.type = type;
   for (Id id : in) n.inputs.push_back(name(id));
@@ -129,7 +132,8 @@ Id OnnxGraph::join(const std::vector<Id>& parts) {
 Id OnnxGraph::transpose(Id x, const Ints& perm) {
   bool same = true;
   for (uint32_t k = 0; k < perm.size(); ++k) same = same && perm[k] == k;
-  return same ? x : op("Transpose", {x}, dtype(x), {{"perm", std::vector<int64_t>(perm.begin(), perm.end())}});
+  return same ? x
+              : op("Transpose", {x}, dtype(x), {{"perm", std::vector<int64_t>(perm.begin(), perm.end())}});
 }
 Id OnnxGraph::slice(Id x, int64_t axis, int64_t from, int64_t to) {
   return op("Slice", {x, ints({from}), ints({to}), ints({axis})}, dtype(x));
@@ -141,7 +145,9 @@ Id OnnxGraph::filled(double v, DType t, Id shape) {
   return op("ConstantOfShape", {shape}, t, {{"value", f}});
 }
 Id OnnxGraph::range(Id count, DType t) {
-  return cast(op("Range", {number(0, DType::kInt64), squeeze(count, {0}), number(1, DType::kInt64)}, DType::kInt64), t);
+  return cast(
+      op("Range", {number(0, DType::kInt64), squeeze(count, {0}), number(1, DType::kInt64)}, DType::kInt64),
+      t);
 }
 Id OnnxGraph::reduce(const char* kind, Id x, const Ints& axes, bool keepdim) {
   std::vector<Attr> attrs{{"keepdims", int64_t{keepdim}}};
@@ -223,7 +229,8 @@ Id OnnxNode::open_size(const DimExpr& e) {
   // Division of integers truncates, Mod has the divisor's sign: this is exact for negative sums, too.
   const Id by = g.ints({e.divisor});
   if (e.rounding == DimExpr::Rounding::kDown) total = g.binary("Sub", total, g.binary("Mod", total, by));
-  if (e.rounding == DimExpr::Rounding::kUp) total = g.binary("Add", total, g.binary("Mod", g.op("Neg", {total}, DType::kInt64), by));
+  if (e.rounding == DimExpr::Rounding::kUp)
+    total = g.binary("Add", total, g.binary("Mod", g.op("Neg", {total}, DType::kInt64), by));
   return g.binary("Div", total, by);
 }
 Id OnnxNode::sizes(std::string_view name) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout, little-endian: magic, file bytes, table bytes, table hash (32 bytes), 32 zeros; the table: name, offset, bytes and
-// hash of each section; the sections, each at a multiple of 64, zeros between. `tensors` lists offset, bytes and hash of
-// every tensor in `data`, so the table's hash stands for every byte of the file. Where the magic ends in 3, a section `beside` says which tensors lie in NAME.pdiparams instead, and
+// Layout, little-endian: magic, file bytes, table bytes, table hash (32 bytes), 32 zeros; the table: name,
+// offset, bytes and hash of each section; the sections, each at a multiple of 64, zeros between. `tensors`
+// lists offset, bytes and hash of every tensor in `data`, so the table's hash stands for every byte of the
+// file. Where the magic ends in 3, a section `beside` says which tensors lie in NAME.pdiparams instead, and
 // where: its size, and an offset for each tensor or -1.
 #include "formats/package.h"
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <filesystem>
-
-#include <sys/mman.h>
 
 #include "formats/mapped_file.h"
 #include "formats/package_parts.h"
@@ -26,7 +27,8 @@ static_assert(std::endian::native == std::endian::little);
 size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 }  // namespace
 
-// Four lanes of multiply and rotate: fast enough to check gigabytes while they are read; finds damage, not malice.
+// Four lanes of multiply and rotate: fast enough to check gigabytes while they are read; finds damage, not
+// malice.
 uint64_t hash_bytes(const void* data, size_t n) {
   const char* p = static_cast<const char*>(data);
   uint64_t h0 = n, h1 = 0x9e3779b97f4a7c15ull, h2 = 0xc2b2ae3d27d4eb4full, h3 = 0x165667b19e3779f9ull;
@@ -57,12 +59,15 @@ int64_t PoolWriter::add(const TensorType& t, Ref<Buffer> b) {
 
 Ref<Buffer> PoolReader::get(const Reader& r, int64_t number, const TensorType& t) const {
   if (t.dtype == DType::kString || t.dtype == DType::kSequence) r.bad("a tensor of the pool has no numbers");
-  if (number < 0 || static_cast<uint64_t>(number) >= entries.size()) r.bad(cat("tensor ", number, " does not exist"));
+  if (number < 0 || static_cast<uint64_t>(number) >= entries.size())
+    r.bad(cat("tensor ", number, " does not exist"));
   const Entry& e = entries[static_cast<size_t>(number)];
   size_t bytes;
-  if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes) || bytes != e.bytes)
+  if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes) ||
+      bytes != e.bytes)
     r.bad(cat("tensor ", number, " has ", e.bytes, " bytes, its type says ", t));
-  if (t.dtype == DType::kBool && !only_bools(e.data, e.bytes)) r.bad(cat("tensor ", number, " holds bytes that are neither true nor false"));
+  if (t.dtype == DType::kBool && !only_bools(e.data, e.bytes))
+    r.bad(cat("tensor ", number, " holds bytes that are neither true nor false"));
   auto s = make_ref<Storage>();
   s->data = const_cast<char*>(e.data), s->bytes = e.bytes;
   s->free = [m = mapping] {};
@@ -86,13 +91,15 @@ void write_samples(Writer& w, PoolWriter* pool, const std::vector<GoldenSample>&
 }
 
 // The offset of every tensor in a file of Paddle's weights, -1: not there. Told by content.
-std::vector<int64_t> places_beside(const std::string& weights, const std::vector<PoolWriter::Entry>& pool, size_t* bytes) {
+std::vector<int64_t> places_beside(const std::string& weights, const std::vector<PoolWriter::Entry>& pool,
+                                   size_t* bytes) {
   const Ref<Storage> file = map_file(weights);
   const char* base = static_cast<const char*>(file->data);
   *bytes = file->bytes;
   std::map<std::pair<size_t, uint64_t>, size_t> known;
   for (const PlacedBytes& t : placed_paddle_weights(weights, file))
-    if (t.bytes && t.offset % kAlign == 0) known.emplace(std::pair{t.bytes, hash_bytes(base + t.offset, t.bytes)}, t.offset);
+    if (t.bytes && t.offset % kAlign == 0)
+      known.emplace(std::pair{t.bytes, hash_bytes(base + t.offset, t.bytes)}, t.offset);
   std::vector<int64_t> places;
   for (const PoolWriter::Entry& e : pool) {
     const auto it = known.find({e.bytes, e.hash});
@@ -102,7 +109,8 @@ std::vector<int64_t> places_beside(const std::string& weights, const std::vector
   return places;
 }
 
-void write_sections(const std::string& path, const std::string& graph, PoolWriter* pool, const PackageExtras& x) {
+void write_sections(const std::string& path, const std::string& graph, PoolWriter* pool,
+                    const PackageExtras& x) {
   Writer golden, warm, about, tensors, beside;
   write_samples(golden, pool, x.golden);
   warm.list(x.warm, [&](const std::vector<TensorType>& types) {
@@ -116,7 +124,8 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
   tensors.number(static_cast<int64_t>(places.size()));
   for (size_t i = 0; i < places.size(); ++i) {
     const PoolWriter::Entry& e = pool->entries[i];
-    tensors.number(places[i] < 0 ? static_cast<int64_t>(data_bytes) : places[i]), tensors.number(static_cast<int64_t>(e.bytes));
+    tensors.number(places[i] < 0 ? static_cast<int64_t>(data_bytes) : places[i]),
+        tensors.number(static_cast<int64_t>(e.bytes));
     tensors.number(static_cast<int64_t>(e.hash));
     if (places[i] < 0) data_bytes += aligned(e.bytes);
   }
@@ -124,9 +133,10 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
   beside.list(places, [&](int64_t at) { beside.number(at); });
   Writer quantisation;  // tables of ranges; none are made yet
   quantisation.number(0);
-  std::vector<std::pair<const char*, const std::string*>> small = {{"graph", &graph},     {"golden", &golden.out},
-                                                                   {"warm", &warm.out},   {"quantisation", &quantisation.out},
-                                                                   {"about", &about.out}, {"tensors", &tensors.out}};
+  std::vector<std::pair<const char*, const std::string*>> small = {
+      {"graph", &graph},     {"golden", &golden.out},
+      {"warm", &warm.out},   {"quantisation", &quantisation.out},
+      {"about", &about.out}, {"tensors", &tensors.out}};
   if (with_beside) small.emplace_back("beside", &beside.out);
   // The table's size does not depend on what is in it.
   Writer table;
@@ -136,11 +146,13 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
     table.number(std::size(small) + 1);
     at = start;
     for (const auto& [name, text] : small) {
-      table.text(name), table.number(static_cast<int64_t>(at)), table.number(static_cast<int64_t>(text->size()));
+      table.text(name), table.number(static_cast<int64_t>(at)),
+          table.number(static_cast<int64_t>(text->size()));
       table.number(static_cast<int64_t>(hash_bytes(text->data(), text->size())));
       at += aligned(text->size());
     }
-    table.text("data"), table.number(static_cast<int64_t>(at)), table.number(static_cast<int64_t>(data_bytes));
+    table.text("data"), table.number(static_cast<int64_t>(at)),
+        table.number(static_cast<int64_t>(data_bytes));
     table.number(0);  // by tensor
     at += data_bytes;
   };
@@ -162,7 +174,8 @@ void write_sections(const std::string& path, const std::string& graph, PoolWrite
   part(head.out.data(), head.out.size());
   for (const auto& [name, text] : small) part(text->data(), text->size());
   for (size_t i = 0; i < places.size(); ++i)
-    if (places[i] < 0) part(static_cast<const char*>(pool->entries[i].buffer->data()), pool->entries[i].bytes);
+    if (places[i] < 0)
+      part(static_cast<const char*>(pool->entries[i].buffer->data()), pool->entries[i].bytes);
   write_whole(path, parts);
 }
 
@@ -186,11 +199,13 @@ bool all_zero(const char* from, const char* to) {
 }
 
 // Every section lies where the one before ends, with zeros between: no byte is left unverified.
-std::map<std::string, Section> read_table(const char* base, size_t size, const std::string& path, Package* p) {
-  if (size < kPrefix || std::memcmp(base, kMagic, 7) != 0) value_error("load: ", path, " is no Yuloh package.");
+std::map<std::string, Section> read_table(const char* base, size_t size, const std::string& path,
+                                          Package* p) {
+  if (size < kPrefix || std::memcmp(base, kMagic, 7) != 0)
+    value_error("load: ", path, " is no Yuloh package.");
   if (base[7] != kMagic[7] && base[7] != kWithBeside)
-    value_error("load: ", path, " is a Yuloh package of version ", std::string(1, base[7]), "; expected ", std::string(1, kMagic[7]),
-                ". Hint: write it again with this version.");
+    value_error("load: ", path, " is a Yuloh package of version ", std::string(1, base[7]), "; expected ",
+                std::string(1, kMagic[7]), ". Hint: write it again with this version.");
   uint64_t head[3];
   std::memcpy(head, base + 8, 24);
   Reader r(base + kPrefix, std::min<size_t>(head[1], size - kPrefix), path);
@@ -206,14 +221,18 @@ std::map<std::string, Section> read_table(const char* base, size_t size, const s
     const std::string name = r.text();
     const auto offset = static_cast<uint64_t>(r.number()), bytes = static_cast<uint64_t>(r.number());
     const auto hash = static_cast<uint64_t>(r.number());
-    if (offset > size || aligned(end) != offset || bytes > size - offset) r.bad(cat("section `", name, "` lies outside the file"));
+    if (offset > size || aligned(end) != offset || bytes > size - offset)
+      r.bad(cat("section `", name, "` lies outside the file"));
     if (!all_zero(base + end, base + offset)) r.bad("bytes that must be zero are not");
-    if (name != "data" && !matches(base + offset, bytes, hash)) r.bad(cat("the checksum of section `", name, "` differs"));
+    if (name != "data" && !matches(base + offset, bytes, hash))
+      r.bad(cat("the checksum of section `", name, "` differs"));
     end = offset + bytes;
-    if (!sections.emplace(name, Section{base + offset, bytes}).second) r.bad(cat("section `", name, "` is there twice"));
+    if (!sections.emplace(name, Section{base + offset, bytes}).second)
+      r.bad(cat("section `", name, "` is there twice"));
     p->sections.push_back({name, bytes, hash});
   }
-  if (aligned(end) < size || !all_zero(base + std::min(end, size), base + size)) r.bad("there is more in the file than its sections");
+  if (aligned(end) < size || !all_zero(base + std::min(end, size), base + size))
+    r.bad("there is more in the file than its sections");
   if (!r.done()) r.bad("there is more in the table than expected");
   return sections;
 }
@@ -239,12 +258,13 @@ Beside read_beside(Reader r, const std::string& package) {
   if (!r.done()) r.bad("the list of places is longer than expected");
   std::error_code gone;
   if (!std::filesystem::exists(b.path, gone))
-    value_error("load: ", package, " has its weights in ", b.path, ", which is not there. Hint: keep the files of one jit.save "
+    value_error("load: ", package, " has its weights in ", b.path,
+                ", which is not there. Hint: keep the files of one jit.save "
                 "together, or write one file: jit.save(net, \"net.yuloh\"), yuloh pack.");
   b.file = map_file(b.path);
   if (b.file->bytes != bytes)
-    value_error("load: ", b.path, " does not belong to ", package, ": it has ", b.file->bytes, " bytes, expected ", bytes,
-                ". Hint: it was saved anew or damaged; save again.");
+    value_error("load: ", b.path, " does not belong to ", package, ": it has ", b.file->bytes,
+                " bytes, expected ", bytes, ". Hint: it was saved anew or damaged; save again.");
   return b;
 }
 
@@ -259,16 +279,19 @@ PoolReader read_pool(Reader r, const Section& data, const Beside& beside, std::s
     hashes.push_back(static_cast<uint64_t>(r.number()));
     if (i < beside.places.size() && beside.places[i] >= 0) {
       const auto at = static_cast<uint64_t>(beside.places[i]);
-      if (at != offset || at % kAlign || at > beside.file->bytes || bytes > beside.file->bytes - at) r.bad(cat("tensor ", i, " lies outside of ", beside.path));
+      if (at != offset || at % kAlign || at > beside.file->bytes || bytes > beside.file->bytes - at)
+        r.bad(cat("tensor ", i, " lies outside of ", beside.path));
       pool.entries.push_back({static_cast<const char*>(beside.file->data) + at, bytes});
       continue;
     }
-    if (offset != aligned(end) || offset > data.bytes || bytes > data.bytes - offset) r.bad(cat("tensor ", i, " lies outside the file"));
+    if (offset != aligned(end) || offset > data.bytes || bytes > data.bytes - offset)
+      r.bad(cat("tensor ", i, " lies outside the file"));
     if (!all_zero(data.data + end, data.data + offset)) r.bad("bytes that must be zero are not");
     pool.entries.push_back({data.data + offset, bytes});
     end = offset + bytes;
   }
-  if (aligned(end) != data.bytes || !all_zero(data.data + end, data.data + data.bytes)) r.bad("there is more data than tensors");
+  if (aligned(end) != data.bytes || !all_zero(data.data + end, data.data + data.bytes))
+    r.bad("there is more data than tensors");
   if (!r.done()) r.bad("the list of tensors is longer than expected");
   if (beside.file && beside.places.size() != n) r.bad("there are more places than tensors");
   for (size_t i = 0; i < n; ++i)
@@ -336,7 +359,8 @@ Package read_package(const std::string& path) {
   const std::shared_ptr<void> mapping(base, [file, other = beside.file](void*) {});
   section(sections, "data", path);
   const PoolReader pool = read_pool(section(sections, "tensors", path), sections.at("data"), beside, mapping);
-  Reader graph = section(sections, "graph", path), warm = section(sections, "warm", path), about = section(sections, "about", path);
+  Reader graph = section(sections, "graph", path), warm = section(sections, "warm", path),
+         about = section(sections, "about", path);
   section(sections, "quantisation", path);
   const std::string kind = graph.text();
   if (kind == "traced") p.traced = read_traced(graph, pool);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Package: a program as one file of our own, a traced one or a Model of somebody else's file: graph, weights aligned for
-// mapping, golden samples, input types to be ready for. Reading maps the file, verifies every byte of it (docs/package.md),
-// and copies no weight.
+// Package: a program as one file of our own, a traced one or a Model of somebody else's file: graph, weights
+// aligned for mapping, golden samples, input types to be ready for. Reading maps the file, verifies every
+// byte of it (docs/package.md), and copies no weight.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Model in a package: what a reader of somebody else's file made of it, names and all, so that every dialect keeps its own
-// operators and one importer serves the file and the package.
+// A Model in a package: what a reader of somebody else's file made of it, names and all, so that every
+// dialect keeps its own operators and one importer serves the file and the package.
 #include <bit>
 
 #include "formats/onnx_check.h"
@@ -9,7 +9,18 @@
 namespace yuloh::formats {
 namespace {
 constexpr int kMaxDepth = 64;  // graphs inside graphs
-enum Kind : int64_t { kNothing, kInteger, kReal, kText, kIntegers, kReals, kTexts, kTensor, kGraph, kReference };
+enum Kind : int64_t {
+  kNothing,
+  kInteger,
+  kReal,
+  kText,
+  kIntegers,
+  kReals,
+  kTexts,
+  kTensor,
+  kGraph,
+  kReference
+};
 
 void write_graph(Writer& w, PoolWriter* pool, const ModelGraph& g);
 ModelGraph read_graph(Reader& r, const PoolReader& pool, int depth);
@@ -44,7 +55,8 @@ FileTensor read_tensor(Reader& r, const PoolReader& pool) {
   t.type = read_type(r), t.stored_as = static_cast<int>(r.number(0, 1 << 10, "an element type"));
   if (t.type.dtype == DType::kString) {
     t.strings = read_texts(r);
-    if (static_cast<int64_t>(t.strings.size()) != numel(t.type.shape)) r.bad("a tensor has another number of strings than elements");
+    if (static_cast<int64_t>(t.strings.size()) != numel(t.type.shape))
+      r.bad("a tensor has another number of strings than elements");
   } else if (t.type.dtype == DType::kSequence) {
     r.bad("a tensor is a sequence");
   } else {
@@ -60,7 +72,9 @@ struct AttributeWriter {
   void operator()(int64_t v) const { w.number(kInteger), w.number(v); }
   void operator()(double v) const { w.number(kReal), w.number(std::bit_cast<int64_t>(v)); }
   void operator()(const std::string& v) const { w.number(kText), w.text(v); }
-  void operator()(const std::vector<int64_t>& v) const { w.number(kIntegers), w.list(v, [&](int64_t x) { w.number(x); }); }
+  void operator()(const std::vector<int64_t>& v) const {
+    w.number(kIntegers), w.list(v, [&](int64_t x) { w.number(x); });
+  }
   void operator()(const std::vector<double>& v) const {
     w.number(kReals), w.list(v, [&](double x) { w.number(std::bit_cast<int64_t>(x)); });
   }
@@ -136,7 +150,8 @@ ModelNode read_node(Reader& r, const PoolReader& pool, int depth) {
   n.inputs = read_texts(r), n.outputs = read_texts(r);
   size_t listed = 0;
   for (size_t k = r.count(8); k-- > 0;) {
-    n.list_sizes.push_back(static_cast<size_t>(r.number(0, static_cast<int64_t>(n.inputs.size()), "a list's length")));
+    n.list_sizes.push_back(
+        static_cast<size_t>(r.number(0, static_cast<int64_t>(n.inputs.size()), "a list's length")));
     listed += n.list_sizes.back();
   }
   if (listed > n.inputs.size()) r.bad("an operator's lists are longer than its inputs");
@@ -177,7 +192,8 @@ std::shared_ptr<Model> read_model_section(Reader& r, const PoolReader& pool) {
   auto m = std::make_shared<Model>();
   m->path = r.path();
   const std::string dialect = r.text();
-  if (dialect != "onnx" && dialect != "paddle") r.bad(cat("its model is of an unknown dialect `", dialect.substr(0, 40), "`"));
+  if (dialect != "onnx" && dialect != "paddle")
+    r.bad(cat("its model is of an unknown dialect `", dialect.substr(0, 40), "`"));
   m->dialect = dialect == "onnx" ? Dialect::kOnnx : Dialect::kPaddle;
   m->producer = r.text();
   m->opsets = read_opsets(r), m->graph = read_graph(r, pool, 0);
@@ -185,7 +201,8 @@ std::shared_ptr<Model> read_model_section(Reader& r, const PoolReader& pool) {
     std::string name = r.text();
     m->functions.insert_or_assign(std::move(name), read_graph(r, pool, 0));
   }
-  if (m->dialect == Dialect::kOnnx) check_onnx(m.get());  // functions that call themselves, names that nobody makes
+  if (m->dialect == Dialect::kOnnx)
+    check_onnx(m.get());  // functions that call themselves, names that nobody makes
   return m;
 }
 

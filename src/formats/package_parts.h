@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Package, inside: how numbers, texts and types are written, and the pool that all tensors of a package lie in.
-// package.cpp is the container, package_traced.cpp and package_model.cpp what a program is in it.
+// Package, inside: how numbers, texts and types are written, and the pool that all tensors of a package lie
+// in. package.cpp is the container, package_traced.cpp and package_model.cpp what a program is in it.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -34,7 +34,9 @@ class Writer {
 class Reader {
  public:
   Reader(const char* p, size_t n, const std::string& path) : p_(p), end_(p + n), path_(path) {}
-  [[noreturn]] void bad(const std::string& what) const { value_error("load: ", path_, " is damaged: ", what, "."); }
+  [[noreturn]] void bad(const std::string& what) const {
+    value_error("load: ", path_, " is damaged: ", what, ".");
+  }
   int64_t number() {
     if (end_ - p_ < 8) bad("the header ends early");
     int64_t v;
@@ -49,7 +51,8 @@ class Reader {
   }
   size_t count(size_t least_bytes) {  // of a list whose items take at least so many bytes
     const int64_t n = number();
-    if (n < 0 || static_cast<uint64_t>(n) > static_cast<uint64_t>(end_ - p_) / least_bytes) bad("a list is longer than the file");
+    if (n < 0 || static_cast<uint64_t>(n) > static_cast<uint64_t>(end_ - p_) / least_bytes)
+      bad("a list is longer than the file");
     return static_cast<size_t>(n);
   }
   std::string text() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TracedProgram in a package: ports, open sizes, weights by number in the pool, ops by name, attributes by argument name.
+// A TracedProgram in a package: ports, open sizes, weights by number in the pool, ops by name, attributes by
+// argument name.
 #include <algorithm>
 #include <map>
 
@@ -33,10 +34,12 @@ void write_attrs(Writer& w, const TracedNode& n) {
     w.number(count);
     for (uint32_t k = 0; k < count; ++k) {
       const int64_t word = n.attrs[at + k];
-      if (a.kind == ArgKind::kStr && k + 1 == count) w.text(word ? *reinterpret_cast<const std::string*>(word) : "");
+      if (a.kind == ArgKind::kStr && k + 1 == count)
+        w.text(word ? *reinterpret_cast<const std::string*>(word) : "");
       else if (a.kind == ArgKind::kDType && k + 1 == count) w.text(dtype_name(static_cast<DType>(word)));
       else w.number(word);
-      const auto open = std::find_if(n.open.begin(), n.open.end(), [&](const auto& o) { return o.first == at + k; });
+      const auto open =
+          std::find_if(n.open.begin(), n.open.end(), [&](const auto& o) { return o.first == at + k; });
       w.number(open != n.open.end());
       if (open == n.open.end()) continue;
       const DimExpr& e = open->second;
@@ -58,7 +61,8 @@ DimExpr read_expr(Reader& r, size_t n_dims) {
   for (size_t i = 0; i < terms; ++i) {
     DimExpr::Term t{r.number(), {}};
     const size_t n = r.count(8);
-    for (size_t k = 0; k < n; ++k) t.dims.push_back(static_cast<int32_t>(r.number(0, static_cast<int64_t>(n_dims) - 1, "an open size")));
+    for (size_t k = 0; k < n; ++k)
+      t.dims.push_back(static_cast<int32_t>(r.number(0, static_cast<int64_t>(n_dims) - 1, "an open size")));
     e.terms.push_back(std::move(t));
   }
   return e;
@@ -73,27 +77,33 @@ void read_attrs(Reader& r, TracedNode& n, size_t n_dims) {
   const size_t n_args = r.count(16);
   for (size_t i = 0; i < n_args; ++i) {
     const std::string name = r.text();
-    const auto spec = std::find_if(n.op->args.begin(), n.op->args.end(), [&](const ArgSpec& a) { return a.name == name; });
+    const auto spec =
+        std::find_if(n.op->args.begin(), n.op->args.end(), [&](const ArgSpec& a) { return a.name == name; });
     if (spec == n.op->args.end()) r.bad(cat("op ", n.op->name, " has no argument `", name, "`"));
     const auto [at, fresh] = given.try_emplace(name);
     if (!fresh) r.bad(cat("op ", n.op->name, " has argument `", name, "` twice"));
     Given& g = at->second;
     const size_t count = r.count(16);
     for (size_t k = 0; k < count; ++k) {
-      if (spec->kind == ArgKind::kStr && k + 1 == count) g.words.push_back(reinterpret_cast<int64_t>(intern(r.text())));
-      else if (spec->kind == ArgKind::kDType && k + 1 == count) g.words.push_back(static_cast<int64_t>(r.dtype()));
+      if (spec->kind == ArgKind::kStr && k + 1 == count)
+        g.words.push_back(reinterpret_cast<int64_t>(intern(r.text())));
+      else if (spec->kind == ArgKind::kDType && k + 1 == count)
+        g.words.push_back(static_cast<int64_t>(r.dtype()));
       else g.words.push_back(r.number());
-      // Only numbers may follow from open sizes: not the count of a list, the flag of an optional or a string.
+      // Only numbers may follow from open sizes: not the count of a list, the flag of an optional or a
+      // string.
       const bool list = spec->kind == ArgKind::kInts || spec->kind == ArgKind::kFloats;
-      const bool number = (list || spec->kind == ArgKind::kInt || spec->kind == ArgKind::kFloat) && k >= (list || spec->optional ? 1u : 0u);
+      const bool number = (list || spec->kind == ArgKind::kInt || spec->kind == ArgKind::kFloat) &&
+                          k >= (list || spec->optional ? 1u : 0u);
       if (r.number(0, number, "a flag")) g.open.emplace_back(static_cast<uint32_t>(k), read_expr(r, n_dims));
     }
     const bool counted = spec->kind == ArgKind::kOptTensor || spec->kind == ArgKind::kTensorList;
     if (count && (counted || spec->kind == ArgKind::kInts || spec->kind == ArgKind::kFloats) &&
         (g.words[0] < (counted ? 0 : -1) || g.words[0] > 1 << 24))
       r.bad(cat("op ", n.op->name, ": argument `", name, "` has a count of ", g.words[0]));
-    if (spec->is_input() && spec->kind != ArgKind::kOptTensor && spec->kind != ArgKind::kTensorList ? count != 0
-        : count == 0 || static_cast<size_t>(words_of(*spec, g.words.data())) != count)
+    if (spec->is_input() && spec->kind != ArgKind::kOptTensor && spec->kind != ArgKind::kTensorList
+            ? count != 0
+            : count == 0 || static_cast<size_t>(words_of(*spec, g.words.data())) != count)
       r.bad(cat("op ", n.op->name, ": argument `", name, "` has the wrong length"));
   }
   int64_t n_inputs = 0;
@@ -102,7 +112,8 @@ void read_attrs(Reader& r, TracedNode& n, size_t n_dims) {
     const bool counted = a.kind == ArgKind::kOptTensor || a.kind == ArgKind::kTensorList;
     if (g == given.end()) {
       if (counted) n.attrs.push_back(0);
-      else if (a.is_input() || !a.has_default) r.bad(cat("op ", n.op->name, ": argument `", a.name, "` is missing"));
+      else if (a.is_input() || !a.has_default)
+        r.bad(cat("op ", n.op->name, ": argument `", a.name, "` is missing"));
       else {
         AttrEncoder enc;
         enc.add(a, default_of(a));
@@ -139,12 +150,15 @@ void write_node(Writer& w, const TracedNode& n) {
 TracedNode read_node(Reader& r, size_t i, size_t n_inputs, size_t n_weights, size_t n_dims) {
   TracedNode n;
   n.kind = static_cast<TracedNode::Kind>(r.number(0, 3, "a node's kind"));
-  const size_t most = n.kind == TracedNode::Kind::kInput ? n_inputs : n.kind == TracedNode::Kind::kWeight ? n_weights : 1;
+  const size_t most = n.kind == TracedNode::Kind::kInput    ? n_inputs
+                      : n.kind == TracedNode::Kind::kWeight ? n_weights
+                                                            : 1;
   n.number = static_cast<uint32_t>(r.number(0, static_cast<int64_t>(most) - 1, "a node's number"));
   n.where = r.text();
   const size_t inputs = r.count(16);
   for (size_t k = 0; k < inputs; ++k) {
-    const auto node = static_cast<uint32_t>(r.number(0, static_cast<int64_t>(i) - 1, "an input"));  // made before
+    const auto node =
+        static_cast<uint32_t>(r.number(0, static_cast<int64_t>(i) - 1, "an input"));  // made before
     n.inputs.push_back({node, static_cast<uint32_t>(r.number(0, 1 << 20, "an output"))});
   }
   if (n.kind == TracedNode::Kind::kScalar) {
@@ -155,7 +169,8 @@ TracedNode read_node(Reader& r, size_t i, size_t n_inputs, size_t n_weights, siz
     const std::string name = r.text();
     n.op = find_op(name);
     if (!n.op)
-      fail(ErrorKind::kNotImplemented, "load: the file uses op `", name, "`, which this version does not have. Hint: it was "
+      fail(ErrorKind::kNotImplemented, "load: the file uses op `", name,
+           "`, which this version does not have. Hint: it was "
            "written by a newer version.");
     read_attrs(r, n, n_dims);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramDesc's operators in PIR's names: a table, read in both directions. Slots become positions ("X Shape"; a trailing * takes
-// a whole list, `-` is a position that only PIR has), attributes are renamed ("new=old"). `write` says what writing needs beyond
-// that: "1=shape" (a constant at position 1 is the attribute shape), "dim:LONGS" (an attribute's kind where PIR's does not tell),
+// ProgramDesc's operators in PIR's names: a table, read in both directions. Slots become positions ("X
+// Shape"; a trailing * takes a whole list, `-` is a position that only PIR has), attributes are renamed
+// ("new=old"). `write` says what writing needs beyond that: "1=shape" (a constant at position 1 is the
+// attribute shape), "dim:LONGS" (an attribute's kind where PIR's does not tell),
 // "+XShape" (an output that nobody reads). Of several rows with one name the first is written.
 #include <sstream>
 
@@ -39,16 +40,17 @@ constexpr Row kRows[] = {
     {"pool3d", "pool3d", "X", "Out", "kernel_size=ksize"},
     {"max_pool2d_with_index", "max_pool2d_with_index", "X", "Out Mask", "kernel_size=ksize"},
     {"max_pool3d_with_index", "max_pool3d_with_index", "X", "Out Mask", "kernel_size=ksize"},
-    {"batch_norm", "batch_norm", "X Mean Variance Scale Bias", "Y MeanOut VarianceOut SavedMean SavedVariance",
-     "data_format=data_layout"},
-    {"sync_batch_norm", "batch_norm", "X Mean Variance Scale Bias", "Y MeanOut VarianceOut SavedMean SavedVariance",
-     "data_format=data_layout"},
+    {"batch_norm", "batch_norm", "X Mean Variance Scale Bias",
+     "Y MeanOut VarianceOut SavedMean SavedVariance", "data_format=data_layout"},
+    {"sync_batch_norm", "batch_norm", "X Mean Variance Scale Bias",
+     "Y MeanOut VarianceOut SavedMean SavedVariance", "data_format=data_layout"},
     {"layer_norm", "layer_norm", "X Scale Bias", "Y Mean Variance", ""},
     {"group_norm", "group_norm", "X Scale Bias", "Y Mean Variance", "data_format=data_layout"},
     {"instance_norm", "instance_norm", "X Scale Bias", "Y SavedMean SavedVariance", ""},
     {"lookup_table_v2", "embedding", "Ids W", "Out", "", "padding_idx:LONG"},
     {"lookup_table", "embedding", "Ids W", "Out", ""},
-    {"rnn", "rnn", "Input PreState* WeightList* SequenceLength DropoutState", "Out DropoutState State* Reserve", "", "4="},
+    {"rnn", "rnn", "Input PreState* WeightList* SequenceLength DropoutState",
+     "Out DropoutState State* Reserve", "", "4="},
     {"dropout", "dropout", "X Seed", "Out Mask", "mode=dropout_implementation p=dropout_prob"},
     {"softmax", "softmax", "X", "Out", ""},
     {"log_softmax", "log_softmax", "X", "Out", ""},
@@ -97,8 +99,10 @@ constexpr Row kRows[] = {
     {"stack", "stack", "X*", "Y", ""},
     {"unstack", "unstack", "X", "Y*", ""},
     {"split", "split", "X SectionsTensorList AxisTensor", "Out*", "", "1=sections 2=axis"},
-    {"slice", "slice", "Input StartsTensor EndsTensor StartsTensorList* EndsTensorList*", "Out", "", "1=starts 2=ends"},
-    {"strided_slice", "strided_slice", "Input StartsTensor EndsTensor StridesTensor", "Out", "", "1=starts 2=ends 3=strides"},
+    {"slice", "slice", "Input StartsTensor EndsTensor StartsTensorList* EndsTensorList*", "Out", "",
+     "1=starts 2=ends"},
+    {"strided_slice", "strided_slice", "Input StartsTensor EndsTensor StridesTensor", "Out", "",
+     "1=starts 2=ends 3=strides"},
     {"gather", "gather", "X Index Axis", "Out", "", "2=axis"},
     {"gather_nd", "gather_nd", "X Index", "Out", ""},
     {"index_select", "index_select", "X Index", "Out", "axis=dim"},
@@ -123,11 +127,16 @@ constexpr Row kRows[] = {
     {"p_norm", "p_norm", "X", "Out", ""},
     {"norm", "norm", "X", "Out Norm", ""},
     {"cumsum", "cumsum", "X", "Out", "", "1=axis"},
-    {"bilinear_interp_v2", "bilinear_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout", "scale:FLOATS"},
-    {"nearest_interp_v2", "nearest_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout", "scale:FLOATS"},
-    {"bicubic_interp_v2", "bicubic_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout", "scale:FLOATS"},
-    {"linear_interp_v2", "linear_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout", "scale:FLOATS"},
-    {"trilinear_interp_v2", "trilinear_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout", "scale:FLOATS"},
+    {"bilinear_interp_v2", "bilinear_interp", "X OutSize - Scale SizeTensor*", "Out",
+     "data_format=data_layout", "scale:FLOATS"},
+    {"nearest_interp_v2", "nearest_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout",
+     "scale:FLOATS"},
+    {"bicubic_interp_v2", "bicubic_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout",
+     "scale:FLOATS"},
+    {"linear_interp_v2", "linear_interp", "X OutSize - Scale SizeTensor*", "Out", "data_format=data_layout",
+     "scale:FLOATS"},
+    {"trilinear_interp_v2", "trilinear_interp", "X OutSize - Scale SizeTensor*", "Out",
+     "data_format=data_layout", "scale:FLOATS"},
     {"pad3d", "pad3d", "X Paddings", "Out", "pad_value=value", "1=paddings"},
     {"pad2d", "pad2d", "X Paddings", "Out", ""},
     {"pad", "pad", "X", "Out", "", "1=pad_value"},
@@ -147,7 +156,8 @@ constexpr Row kRows[] = {
     {"logical_not", "logical_not", "X", "Out", ""},
     {"logical_xor", "logical_xor", "X Y", "Out", ""},
     {"increment", "increment", "X", "Out", ""},
-    {"set_value", "set_value", "Input StartsTensorList EndsTensorList StepsTensorList ValueTensor", "Out", ""},
+    {"set_value", "set_value", "Input StartsTensorList EndsTensorList StepsTensorList ValueTensor", "Out",
+     ""},
     {"take_along_axis", "take_along_axis", "Input Index", "Result", "axis=Axis"},
     {"isnan_v2", "isnan", "X", "Out", ""},
     {"isinf_v2", "isinf", "X", "Out", ""},
@@ -176,14 +186,15 @@ std::vector<std::string> words(const char* text) {
   return w;
 }
 
-const std::vector<std::string>& slot(const std::map<std::string, std::vector<std::string>>& slots, const std::string& name) {
+const std::vector<std::string>& slot(const std::map<std::string, std::vector<std::string>>& slots,
+                                     const std::string& name) {
   static const std::vector<std::string> none;
   const auto it = slots.find(name);
   return it == slots.end() ? none : it->second;
 }
 
-void place(const std::map<std::string, std::vector<std::string>>& slots, const char* order, std::vector<std::string>* out,
-           std::vector<size_t>* sizes) {
+void place(const std::map<std::string, std::vector<std::string>>& slots, const char* order,
+           std::vector<std::string>* out, std::vector<size_t>* sizes) {
   for (std::string s : words(order)) {
     const bool all = s.back() == '*';
     if (all) s.pop_back();
@@ -206,7 +217,8 @@ ModelNode renamed(const ProgramOp& op) {
   n.attrs = op.attrs;
   const auto it = rows->find(op.type);
   if (it == rows->end()) {
-    const bool unary = op.inputs.size() == 1 && op.inputs.count("X") && op.outputs.count("Out");  // exp, floor, tanh, ...
+    const bool unary =
+        op.inputs.size() == 1 && op.inputs.count("X") && op.outputs.count("Out");  // exp, floor, tanh, ...
     for (const auto& [name, args] : op.inputs) {
       n.inputs.insert(n.inputs.end(), args.begin(), args.end());
       n.list_sizes.push_back(args.size());
@@ -238,10 +250,12 @@ const WriteRow* write_row(const std::string& name) {
       if (!fresh) continue;
       WriteRow& w = it->second;
       w.old = r.old, w.inputs = words(r.inputs), w.outputs = words(r.outputs);
-      for (const std::string& pair : words(r.attrs)) w.renamed[pair.substr(0, pair.find('='))] = pair.substr(pair.find('=') + 1);
+      for (const std::string& pair : words(r.attrs))
+        w.renamed[pair.substr(0, pair.find('='))] = pair.substr(pair.find('=') + 1);
       for (const std::string& s : words(r.write)) {
         if (s[0] == '+') w.unread.push_back(s.substr(1));
-        else if (const size_t eq = s.find('='); eq != s.npos) w.constants[static_cast<size_t>(s[0] - '0')] = s.substr(eq + 1);
+        else if (const size_t eq = s.find('='); eq != s.npos)
+          w.constants[static_cast<size_t>(s[0] - '0')] = s.substr(eq + 1);
         else w.kinds[s.substr(0, s.find(':'))] = s.substr(s.find(':') + 1);
       }
     }

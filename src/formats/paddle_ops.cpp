@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paddle's operators that are rows of the op table under the same name, and those that make, cut and arrange tensors.
+// Paddle's operators that are rows of the op table under the same name, and those that make, cut and arrange
+// tensors.
 #include "formats/paddle_ops.h"
 
 #include <algorithm>
@@ -107,7 +108,9 @@ void by_schema(Import& i, const char* row) {
         continue;
       }
       case ArgKind::kTensor: in.push_back(i.in(first(i, g++))); continue;
-      case ArgKind::kNumber: case ArgKind::kValueFloat: case ArgKind::kValueInt: {
+      case ArgKind::kNumber:
+      case ArgKind::kValueFloat:
+      case ArgKind::kValueInt: {
         if (Value v = group_in(i, g)) {
           ++g;
           // A number that Python wrote becomes a tensor of one element in the file.
@@ -164,16 +167,19 @@ void full_op(Import& i) {
   } else {
     v = i.real("value", 0);
   }
-  if (whole && is_integer(t) && std::abs(v) >= 0x1p53) return i.out(broadcast_to(data_of(std::vector<int64_t>{*whole}, {}, t), shape));
+  if (whole && is_integer(t) && std::abs(v) >= 0x1p53)
+    return i.out(broadcast_to(data_of(std::vector<int64_t>{*whole}, {}, t), shape));
   i.out(full(shape, v, t));
 }
 void full_int_array(Import& i) {
   const Ints v = i.ints_attr("value", {});
-  i.out(data_of(std::vector<int64_t>(v.begin(), v.end()), {static_cast<int64_t>(v.size())}, dtype_attr(i, "dtype", DType::kInt64)));
+  i.out(data_of(std::vector<int64_t>(v.begin(), v.end()), {static_cast<int64_t>(v.size())},
+                dtype_attr(i, "dtype", DType::kInt64)));
 }
 void full_with_tensor(Import& i) {  // (value, shape)
   const Ints s = sizes(i, 1, "shape");
-  i.out(broadcast_to(cast(reshape(i.in(0), {}), dtype_attr(i, "dtype", i.in(0).dtype())), Shape(s.begin(), s.end())));
+  i.out(broadcast_to(cast(reshape(i.in(0), {}), dtype_attr(i, "dtype", i.in(0).dtype())),
+                     Shape(s.begin(), s.end())));
 }
 void full_like(Import& i) {
   const double v = group_in(i, 1) ? i.number(1) : i.real("value", 0);
@@ -181,12 +187,15 @@ void full_like(Import& i) {
 }
 void full_batch_size_like(Import& i) {
   Ints s = i.ints_attr("shape", {});
-  const auto at = static_cast<size_t>(i.integer("output_dim_idx", 0)), from = static_cast<size_t>(i.integer("input_dim_idx", 0));
+  const auto at = static_cast<size_t>(i.integer("output_dim_idx", 0)),
+             from = static_cast<size_t>(i.integer("input_dim_idx", 0));
   if (at >= s.size() || from >= i.in(0).shape().size()) i.unsupported("a dimension index is out of range");
   s[at] = i.in(0).shape()[from];
   i.out(full(Shape(s.begin(), s.end()), i.real("value", 0), dtype_attr(i, "dtype", DType::kFloat32)));
 }
-void hardtanh(Import& i) { i.out(call("hardtanh", {i.in(0)}, {{"min", i.real("t_min", -1)}, {"max", i.real("t_max", 1)}})); }
+void hardtanh(Import& i) {
+  i.out(call("hardtanh", {i.in(0)}, {{"min", i.real("t_min", -1)}, {"max", i.real("t_max", 1)}}));
+}
 void assign_value(Import& i) {
   const Ints s = i.ints_attr("shape", {});
   const DType t = dtype_attr(i, "dtype", DType::kFloat32);
@@ -196,18 +205,25 @@ void assign_value(Import& i) {
   const Shape shape(s.begin(), s.end());
   if (static_cast<int64_t>(v.size()) != numel(shape))
     i.unsupported(cat("there are ", v.size(), " values for shape ", shape));
-  for (const char* name : {"values", "int64_values"})  // as integers where they are: doubles hold those to 2^53 only
+  for (const char* name :
+       {"values", "int64_values"})  // as integers where they are: doubles hold those to 2^53 only
     if (const Attribute* a = i.attribute(name); a && is_integral(t))
-      if (const auto* whole = std::get_if<std::vector<int64_t>>(a); whole && whole->size() == v.size()) return i.out(data_of(*whole, shape, t));
+      if (const auto* whole = std::get_if<std::vector<int64_t>>(a); whole && whole->size() == v.size())
+        return i.out(data_of(*whole, shape, t));
   i.out(data_of(v, shape, t));
 }
 void arange(Import& i) {
   const DType t = dtype_attr(i, "dtype", i.in(0).dtype());
-  i.out(call("arange_static", {}, {{"start", i.number(0)}, {"end", i.number(1)}, {"step", i.number(2)}, {"dtype", t}}));
+  i.out(call("arange_static", {},
+             {{"start", i.number(0)}, {"end", i.number(1)}, {"step", i.number(2)}, {"dtype", t}}));
 }
 void linspace(Import& i) {
-  i.out(call("linspace_static", {}, {{"start", i.number(0)}, {"stop", i.number(1)}, {"num", i.ints(2)[0]}, {"base", 0.0},
-                                     {"dtype", dtype_attr(i, "dtype", DType::kFloat32)}}));
+  i.out(call("linspace_static", {},
+             {{"start", i.number(0)},
+              {"stop", i.number(1)},
+              {"num", i.ints(2)[0]},
+              {"base", 0.0},
+              {"dtype", dtype_attr(i, "dtype", DType::kFloat32)}}));
 }
 void shape_of(Import& i) {
   const Shape& s = i.in(0).shape();
@@ -231,11 +247,13 @@ void flatten2(Import& i) {
   for (int64_t k = 0; k < axis && k < static_cast<int64_t>(s.size()); ++k) rows *= s[static_cast<size_t>(k)];
   i.out(reshape(i.in(0), {rows, rows ? numel(s) / rows : 0}));
 }
-Ints axes_left(const Import& i, const Ints& axes, const Shape& s) {  // squeeze leaves axes alone that are not 1
+Ints axes_left(const Import& i, const Ints& axes,
+               const Shape& s) {  // squeeze leaves axes alone that are not 1
   Ints left;
   for (int64_t a : axes) {
     const int64_t k = a < 0 ? a + static_cast<int64_t>(s.size()) : a;
-    if (k < 0 || k >= static_cast<int64_t>(s.size())) i.unsupported(cat("axis ", a, " is out of range for ", s));
+    if (k < 0 || k >= static_cast<int64_t>(s.size()))
+      i.unsupported(cat("axis ", a, " is out of range for ", s));
     if (s[static_cast<size_t>(k)] == 1) left.push_back(k);
   }
   return left;
@@ -271,7 +289,8 @@ void spread(Import& i, const Values& v) {
 }
 int64_t axis_in(const Import& i, int64_t axis, const Shape& s) {
   const int64_t k = axis < 0 ? axis + static_cast<int64_t>(s.size()) : axis;
-  if (k < 0 || k >= static_cast<int64_t>(s.size())) i.unsupported(cat("axis ", axis, " is out of range for ", s));
+  if (k < 0 || k >= static_cast<int64_t>(s.size()))
+    i.unsupported(cat("axis ", axis, " is out of range for ", s));
   return k;
 }
 void unstack(Import& i) {
@@ -308,22 +327,31 @@ Value dropped(const Import& i, const Value& v, const char* attr) {
 }
 void slice(Import& i) {  // groups: input, starts, ends, (ProgramDesc) lists of starts and ends
   const Ints axes = i.ints_attr("axes", {});
-  i.out(dropped(i, call("slice", {i.in(0)}, {{"axes", axes}, {"starts", sizes(i, 1, "starts", 3)}, {"ends", sizes(i, 2, "ends", 4)}}),
-                "decrease_axis"));
+  i.out(
+      dropped(i,
+              call("slice", {i.in(0)},
+                   {{"axes", axes}, {"starts", sizes(i, 1, "starts", 3)}, {"ends", sizes(i, 2, "ends", 4)}}),
+              "decrease_axis"));
 }
 void strided_slice(Import& i) {
-  i.out(dropped(i, call("strided_slice", {i.in(0)}, {{"axes", i.ints_attr("axes", {})}, {"starts", sizes(i, 1, "starts")},
-                                                      {"ends", sizes(i, 2, "ends")}, {"strides", sizes(i, 3, "strides")}}),
+  i.out(dropped(i,
+                call("strided_slice", {i.in(0)},
+                     {{"axes", i.ints_attr("axes", {})},
+                      {"starts", sizes(i, 1, "starts")},
+                      {"ends", sizes(i, 2, "ends")},
+                      {"strides", sizes(i, 3, "strides")}}),
                 "decrease_axis"));
 }
-void set_value(Import& i) {  // (x, starts, ends, steps) with `values`; set_value_with_tensor: (x, value, starts, ends, steps)
+void set_value(Import& i) {  // (x, starts, ends, steps) with `values`; set_value_with_tensor: (x, value,
+                             // starts, ends, steps)
   const bool tensor = i.node.type.find("with_tensor") != std::string::npos;
   const size_t at = tensor ? 2 : 1;
   const Value x = i.in(0);
   const Ints axes = i.ints_attr("axes", {}), starts = sizes(i, at, "starts"), ends = sizes(i, at + 1, "ends"),
              steps = sizes(i, at + 2, "steps");
   if (!i.ints_attr("none_axes", {}).empty()) i.unsupported("new axes in an indexed assignment");
-  const Value old = call("strided_slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}});
+  const Value old =
+      call("strided_slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}});
   Value v;
   if (tensor) {
     v = i.in(first(i, 1));
@@ -332,9 +360,11 @@ void set_value(Import& i) {  // (x, starts, ends, steps) with `values`; set_valu
     v = data_of(i.reals_attr("values"), Shape(s.begin(), s.end()), x.dtype());
   }
   Ints decreased = i.ints_attr("decrease_axes", {});
-  if (!decreased.empty() && v.rank() + static_cast<int64_t>(decreased.size()) == old.rank()) v = call("unsqueeze", {v}, {{"axis", decreased}});
+  if (!decreased.empty() && v.rank() + static_cast<int64_t>(decreased.size()) == old.rank())
+    v = call("unsqueeze", {v}, {{"axis", decreased}});
   v = broadcast_to(cast(v, x.dtype()), old.shape());
-  i.out(call("slice_write", {x, v}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}}));
+  i.out(
+      call("slice_write", {x, v}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"strides", steps}}));
 }
 void gather(Import& i) {
   const int64_t axis = group_in(i, 2) ? i.ints(first(i, 2))[0] : i.integer("axis", 0);
@@ -385,38 +415,51 @@ void reduce(Import& i) {  // ProgramDesc says `reduce_all`
   same_row(i);
 }
 
+// clang-format off
 const ImportTable kRows(Dialect::kPaddle, {
-    {"full", full_op}, {"full_", full_op}, {"full_int_array", full_int_array}, {"full_with_tensor", full_with_tensor},
-    {"full_like", full_like}, {"full_batch_size_like", full_batch_size_like}, {"assign_value", assign_value},
-    {"assign_value_", assign_value}, {"arange", arange}, {"linspace", linspace}, {"shape", shape_of}, {"shape64", shape_of},
-    {"numel", numel_of}, {"reshape", reshape_op}, {"reshape_", reshape_op}, {"flatten2", flatten2}, {"squeeze", squeeze},
-    {"unsqueeze", unsqueeze}, {"expand", expand}, {"expand_as", expand_as}, {"tile", tile}, {"concat", concat_op},
-    {"stack", stack}, {"unstack", unstack}, {"unbind", unstack}, {"split", split}, {"split_with_num", split}, {"slice", slice},
+    {"full", full_op}, {"full_", full_op}, {"full_int_array", full_int_array},
+    {"full_with_tensor", full_with_tensor}, {"full_like", full_like},
+    {"full_batch_size_like", full_batch_size_like}, {"assign_value", assign_value},
+    {"assign_value_", assign_value}, {"arange", arange}, {"linspace", linspace}, {"shape", shape_of},
+    {"shape64", shape_of}, {"numel", numel_of}, {"reshape", reshape_op}, {"reshape_", reshape_op},
+    {"flatten2", flatten2}, {"squeeze", squeeze}, {"unsqueeze", unsqueeze}, {"expand", expand},
+    {"expand_as", expand_as}, {"tile", tile}, {"concat", concat_op}, {"stack", stack}, {"unstack", unstack},
+    {"unbind", unstack}, {"split", split}, {"split_with_num", split}, {"slice", slice},
     {"strided_slice", strided_slice}, {"set_value", set_value}, {"set_value_", set_value},
-    {"set_value_with_tensor", set_value}, {"set_value_with_tensor_", set_value}, {"gather", gather}, {"meshgrid", meshgrid},
-    {"add_n", add_n}, {"tril_triu", tril_triu}, {"nonzero", nonzero}, {"masked_select", masked_select},
-    {"increment", increment}, {"increment_", increment}, {"cumsum", cumsum}, {"sum", reduce}, {"mean", reduce}, {"max", reduce},
-    {"min", reduce}, {"prod", reduce}, {"all", reduce}, {"any", reduce}});
+    {"set_value_with_tensor", set_value}, {"set_value_with_tensor_", set_value}, {"gather", gather},
+    {"meshgrid", meshgrid}, {"add_n", add_n}, {"tril_triu", tril_triu}, {"nonzero", nonzero},
+    {"masked_select", masked_select}, {"increment", increment}, {"increment_", increment}, {"cumsum", cumsum},
+    {"sum", reduce}, {"mean", reduce}, {"max", reduce}, {"min", reduce}, {"prod", reduce}, {"all", reduce},
+    {"any", reduce}});
+// clang-format on
 
 // The same name and meaning in both tables.
+// clang-format off
 const ImportTable kSame(Dialect::kPaddle, {
 #define SAME(name) {name, same_row}
-    SAME("abs"), SAME("acos"), SAME("acosh"), SAME("amax"), SAME("amin"), SAME("argmax"), SAME("argmin"), SAME("asin"), SAME("asinh"),
-    SAME("atan"), SAME("atan2"), SAME("atanh"), SAME("bitwise_and"), SAME("bitwise_not"), SAME("bitwise_or"), SAME("bitwise_xor"),
-    SAME("cast"), SAME("ceil"), SAME("celu"), SAME("channel_shuffle"), SAME("clip"), SAME("cos"), SAME("cosh"), SAME("cummax"), SAME("cummin"),
-    SAME("elu"), SAME("equal"), SAME("erf"), SAME("erfinv"), SAME("exp"), SAME("expm1"), SAME("flatten"), SAME("flip"), SAME("floor"), SAME("floor_divide"),
-    SAME("fmax"), SAME("fmin"), SAME("gather_nd"), SAME("gelu"), SAME("greater_equal"), SAME("greater_than"), SAME("hardshrink"),
-    SAME("hardsigmoid"), SAME("hardswish"), {"hardtanh", hardtanh}, SAME("heaviside"), SAME("index_add"), SAME("index_sample"), SAME("index_select"),
-    SAME("isclose"), SAME("isfinite"), SAME("isinf"), SAME("isnan"), SAME("kthvalue"), SAME("leaky_relu"), SAME("lerp"), SAME("less_equal"),
-    SAME("less_than"), SAME("lgamma"), SAME("log"), SAME("log10"), SAME("log1p"), SAME("log2"), SAME("log_softmax"), SAME("logcumsumexp"),
-    SAME("logical_and"), SAME("logical_not"), SAME("logical_or"), SAME("logical_xor"), SAME("logit"), SAME("logsumexp"), SAME("matmul"),
-    SAME("maximum"), SAME("minimum"), SAME("mish"), SAME("mode"), SAME("nan_to_num"), SAME("not_equal"), SAME("one_hot"),
-    SAME("ones_like"), SAME("pixel_shuffle"), SAME("pixel_unshuffle"), SAME("pow"), SAME("reciprocal"), SAME("relu"), SAME("relu6"), SAME("remainder"),
-    SAME("roll"), SAME("round"), SAME("rsqrt"), SAME("scale"), SAME("scatter"), SAME("scatter_nd_add"), SAME("searchsorted"), SAME("selu"),
-    SAME("sigmoid"), SAME("sign"), SAME("silu"), SAME("sin"), SAME("sinh"), SAME("softmax"), SAME("softplus"), SAME("softshrink"), SAME("softsign"),
-    SAME("sqrt"), SAME("square"), SAME("stanh"), SAME("swish"), SAME("take_along_axis"), SAME("tan"), SAME("tanh"), SAME("tanhshrink"),
-    SAME("thresholded_relu"), SAME("topk"), SAME("transpose"), SAME("tril"), SAME("triu"), SAME("trunc"), SAME("where"), SAME("zeros_like"),
+    SAME("abs"), SAME("acos"), SAME("acosh"), SAME("amax"), SAME("amin"), SAME("argmax"), SAME("argmin"),
+    SAME("asin"), SAME("asinh"), SAME("atan"), SAME("atan2"), SAME("atanh"), SAME("bitwise_and"),
+    SAME("bitwise_not"), SAME("bitwise_or"), SAME("bitwise_xor"), SAME("cast"), SAME("ceil"), SAME("celu"),
+    SAME("channel_shuffle"), SAME("clip"), SAME("cos"), SAME("cosh"), SAME("cummax"), SAME("cummin"),
+    SAME("elu"), SAME("equal"), SAME("erf"), SAME("erfinv"), SAME("exp"), SAME("expm1"), SAME("flatten"),
+    SAME("flip"), SAME("floor"), SAME("floor_divide"), SAME("fmax"), SAME("fmin"), SAME("gather_nd"),
+    SAME("gelu"), SAME("greater_equal"), SAME("greater_than"), SAME("hardshrink"), SAME("hardsigmoid"),
+    SAME("hardswish"), {"hardtanh", hardtanh}, SAME("heaviside"), SAME("index_add"), SAME("index_sample"),
+    SAME("index_select"), SAME("isclose"), SAME("isfinite"), SAME("isinf"), SAME("isnan"), SAME("kthvalue"),
+    SAME("leaky_relu"), SAME("lerp"), SAME("less_equal"), SAME("less_than"), SAME("lgamma"), SAME("log"),
+    SAME("log10"), SAME("log1p"), SAME("log2"), SAME("log_softmax"), SAME("logcumsumexp"),
+    SAME("logical_and"), SAME("logical_not"), SAME("logical_or"), SAME("logical_xor"), SAME("logit"),
+    SAME("logsumexp"), SAME("matmul"), SAME("maximum"), SAME("minimum"), SAME("mish"), SAME("mode"),
+    SAME("nan_to_num"), SAME("not_equal"), SAME("one_hot"), SAME("ones_like"), SAME("pixel_shuffle"),
+    SAME("pixel_unshuffle"), SAME("pow"), SAME("reciprocal"), SAME("relu"), SAME("relu6"), SAME("remainder"),
+    SAME("roll"), SAME("round"), SAME("rsqrt"), SAME("scale"), SAME("scatter"), SAME("scatter_nd_add"),
+    SAME("searchsorted"), SAME("selu"), SAME("sigmoid"), SAME("sign"), SAME("silu"), SAME("sin"),
+    SAME("sinh"), SAME("softmax"), SAME("softplus"), SAME("softshrink"), SAME("softsign"), SAME("sqrt"),
+    SAME("square"), SAME("stanh"), SAME("swish"), SAME("take_along_axis"), SAME("tan"), SAME("tanh"),
+    SAME("tanhshrink"), SAME("thresholded_relu"), SAME("topk"), SAME("transpose"), SAME("tril"), SAME("triu"),
+    SAME("trunc"), SAME("where"), SAME("zeros_like"),
 #undef SAME
 });
+// clang-format on
 }  // namespace
 }  // namespace yuloh::formats::paddle

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paddle's layer operators: convolution, pooling, norms, embedding, recurrent layers, resizing, padding, attention's parts.
+// Paddle's layer operators: convolution, pooling, norms, embedding, recurrent layers, resizing, padding,
+// attention's parts.
 #include <cmath>
 
 #include "formats/paddle_ops.h"
@@ -41,7 +42,9 @@ Ints paddings(const Import& i, const Shape& x, const Ints& kernel, const Ints& s
     Ints p;
     if (dilation) *dilation = Ints(n, 1);
     for (size_t k = 0; k < n; ++k) {
-      const int64_t size = x[k + 2], total = std::max<int64_t>(((size + stride[k] - 1) / stride[k] - 1) * stride[k] + kernel[k] - size, 0);
+      const int64_t size = x[k + 2],
+                    total = std::max<int64_t>(
+                        ((size + stride[k] - 1) / stride[k] - 1) * stride[k] + kernel[k] - size, 0);
       p.push_back(total / 2), p.push_back(total - total / 2);
     }
     return p;
@@ -69,7 +72,9 @@ void conv(Import& i) {
   const Ints stride = per_axis(i, "strides", kernel.size(), 1);
   Ints dilation = per_axis(i, "dilations", kernel.size(), 1);
   const Ints pad = paddings(i, x.shape(), kernel, stride, &dilation);
-  const Value y = call("conv", {x, w}, {{"stride", stride}, {"padding", pad}, {"dilation", dilation}, {"groups", i.integer("groups", 1)}});
+  const Value y = call(
+      "conv", {x, w},
+      {{"stride", stride}, {"padding", pad}, {"dilation", dilation}, {"groups", i.integer("groups", 1)}});
   i.out(back(i, with_bias(y, group_in(i, 2))));
 }
 void conv_transpose(Import& i) {  // (x, filter, output_size, bias)
@@ -82,9 +87,14 @@ void conv_transpose(Import& i) {  // (x, filter, output_size, bias)
   if (extra.empty()) extra = Ints(kernel.size(), 0);
   const Ints size = group_in(i, 2) ? i.ints(first(i, 2)) : i.ints_attr("output_size", {});
   for (size_t k = 0; k < size.size() && k < kernel.size(); ++k)
-    extra[k] = size[k] - ((x.shape()[k + 2] - 1) * stride[k] - pad[2 * k] - pad[2 * k + 1] + dilation[k] * (kernel[k] - 1) + 1);
-  const Value y = call("conv_transpose", {x, w}, {{"stride", stride}, {"padding", pad}, {"output_padding", extra},
-                                                  {"dilation", dilation}, {"groups", i.integer("groups", 1)}});
+    extra[k] = size[k] - ((x.shape()[k + 2] - 1) * stride[k] - pad[2 * k] - pad[2 * k + 1] +
+                          dilation[k] * (kernel[k] - 1) + 1);
+  const Value y = call("conv_transpose", {x, w},
+                       {{"stride", stride},
+                        {"padding", pad},
+                        {"output_padding", extra},
+                        {"dilation", dilation},
+                        {"groups", i.integer("groups", 1)}});
   i.out(back(i, with_bias(y, group_in(i, 3))));
 }
 
@@ -96,14 +106,21 @@ void pool(Import& i) {
   const bool average = i.text("pooling_type", "max") == "avg";
   if (flag(i, "adaptive") || flag(i, "global_pooling")) {
     if (flag(i, "global_pooling")) kernel = Ints(n, 1);
-    return i.out(back(i, call(average ? "adaptive_avg_pool" : "adaptive_max_pool", {x}, {{"output_size", kernel}})));
+    return i.out(
+        back(i, call(average ? "adaptive_avg_pool" : "adaptive_max_pool", {x}, {{"output_size", kernel}})));
   }
   const Ints stride = per_axis(i, "strides", n, 1);
   const Ints pad = paddings(i, x.shape(), kernel, stride, nullptr);
   const bool ceil = flag(i, "ceil_mode");
-  const Value y = average ? call("avg_pool", {x}, {{"kernel_size", kernel}, {"stride", stride}, {"padding", pad}, {"ceil_mode", ceil},
-                                                   {"exclusive", flag(i, "exclusive", true)}})
-                          : call("max_pool", {x}, {{"kernel_size", kernel}, {"stride", stride}, {"padding", pad}, {"ceil_mode", ceil}});
+  const Value y =
+      average ? call("avg_pool", {x},
+                     {{"kernel_size", kernel},
+                      {"stride", stride},
+                      {"padding", pad},
+                      {"ceil_mode", ceil},
+                      {"exclusive", flag(i, "exclusive", true)}})
+              : call("max_pool", {x},
+                     {{"kernel_size", kernel}, {"stride", stride}, {"padding", pad}, {"ceil_mode", ceil}});
   i.out(back(i, y));
 }
 void max_pool_with_index(Import& i) {
@@ -116,14 +133,17 @@ void max_pool_with_index(Import& i) {
   } else {
     if (flag(i, "global_pooling")) kernel = spatial(x.shape());
     const Ints stride = per_axis(i, "strides", n, 1), pad = paddings(i, x.shape(), kernel, stride, nullptr);
-    v = call_all("max_pool_with_index", {x}, {{"kernel_size", kernel}, {"stride", stride}, {"padding", pad}, {"ceil_mode", flag(i, "ceil_mode")}});
+    v = call_all(
+        "max_pool_with_index", {x},
+        {{"kernel_size", kernel}, {"stride", stride}, {"padding", pad}, {"ceil_mode", flag(i, "ceil_mode")}});
   }
   i.out(0, v[0]), i.out(1, v[1]);
 }
 
 // ---- norms ----
 void batch_norm(Import& i) {  // (x, mean, variance, scale, bias)
-  if (!flag(i, "is_test", true) && !flag(i, "use_global_stats")) i.unsupported("training statistics in a saved model");
+  if (!flag(i, "is_test", true) && !flag(i, "use_global_stats"))
+    i.unsupported("training statistics in a saved model");
   Values in{image(i), i.in(1), i.in(2), group_in(i, 3), group_in(i, 4)};
   i.out(back(i, call("batch_norm_infer", in, {{"epsilon", i.real("epsilon", 1e-5)}})));
 }
@@ -135,7 +155,8 @@ void layer_norm(Import& i) {
   Shape tail(s.begin() + std::min<int64_t>(axis, static_cast<int64_t>(s.size())), s.end());
   if (w) w = reshape(w, tail);
   if (b) b = reshape(b, tail);
-  const Values v = call_all("layer_norm", {i.in(0), w, b}, {{"begin_axis", axis}, {"epsilon", i.real("epsilon", 1e-5)}});
+  const Values v =
+      call_all("layer_norm", {i.in(0), w, b}, {{"begin_axis", axis}, {"epsilon", i.real("epsilon", 1e-5)}});
   for (size_t k = 0; k < v.size() && k < i.node.outputs.size(); ++k) i.out(k, v[k]);
 }
 void group_norm(Import& i) {
@@ -153,15 +174,18 @@ void p_norm(Import& i) {
   AttrValue axis = all ? AttrValue(std::monostate{}) : AttrValue(Ints{i.integer("axis", -1)});
   const Value x = i.in(0);
   const Ints axes = all ? Ints() : Ints{i.integer("axis", -1)};
-  i.out(all ? call("p_norm", {x}, {{"p", i.real("porder", 2)}, {"axis", std::monostate{}}, {"keepdim", flag(i, "keepdim")}})
-            : call("p_norm", {x}, {{"p", i.real("porder", 2)}, {"axis", axes}, {"keepdim", flag(i, "keepdim")}}));
+  i.out(all ? call("p_norm", {x},
+                   {{"p", i.real("porder", 2)}, {"axis", std::monostate{}}, {"keepdim", flag(i, "keepdim")}})
+            : call("p_norm", {x},
+                   {{"p", i.real("porder", 2)}, {"axis", axes}, {"keepdim", flag(i, "keepdim")}}));
 }
 
 // ---- embedding, dropout, activations ----
 void embedding(Import& i) {
   Value ids = i.in(0);
   const Value w = i.in(1);
-  if (i.node.type == "embedding" && ids.rank() > 1 && ids.shape().back() == 1 && i.has_attr("remote_prefetch"))
+  if (i.node.type == "embedding" && ids.rank() > 1 && ids.shape().back() == 1 &&
+      i.has_attr("remote_prefetch"))
     ids = call("squeeze", {ids}, {{"axis", Ints{-1}}});  // the first form of the operator: ids [..., 1]
   const int64_t padding = i.integer("padding_idx", -1);
   i.out(padding < 0 ? call("embedding", {ids, w}) : call("embedding", {ids, w}, {{"padding_idx", padding}}));
@@ -217,11 +241,14 @@ struct Name {
   constexpr Name(const char (&s)[N]) { std::copy(s, s + N, text); }
 };
 template <Name kRow>
-void binary(Import& i) { i.out(call(kRow.text, {i.in(0), aligned(i, i.in(0), i.in(1))})); }
+void binary(Import& i) {
+  i.out(call(kRow.text, {i.in(0), aligned(i, i.in(0), i.in(1))}));
+}
 
 void mul(Import& i) {  // both flattened to matrices
   const Value x = i.in(0), y = i.in(1);
-  const auto nx = static_cast<size_t>(i.integer("x_num_col_dims", 1)), ny = static_cast<size_t>(i.integer("y_num_col_dims", 1));
+  const auto nx = static_cast<size_t>(i.integer("x_num_col_dims", 1)),
+             ny = static_cast<size_t>(i.integer("y_num_col_dims", 1));
   const auto matrix = [&](const Value& v, size_t n) {
     int64_t rows = 1;
     for (size_t k = 0; k < n && k < v.shape().size(); ++k) rows *= v.shape()[k];
@@ -241,7 +268,8 @@ void bmm(Import& i) { i.out(matmul(i.in(0), i.in(1))); }
 void dot(Import& i) { i.out(sum(i.in(0) * i.in(1), {-1}, false)); }
 void einsum_op(Import& i) { i.out(einsum(i.text("equation", ""), group_list(i, 0))); }
 
-// ---- recurrent layers: (x, states, weights, lengths, dropout state); weights: for each layer and direction ih, hh; then biases
+// ---- recurrent layers: (x, states, weights, lengths, dropout state); weights: for each layer and direction
+// ih, hh; then biases
 void rnn(Import& i) {
   const std::string mode = i.text("mode", "LSTM");
   const bool lstm = mode == "LSTM";
@@ -260,7 +288,10 @@ void rnn(Import& i) {
     for (int64_t d = 0; d < directions; ++d) {
       const size_t k = static_cast<size_t>(layer * directions + d);
       Recurrence r;
-      r.cell = lstm ? Cell::kLstm : mode == "GRU" ? Cell::kGru : mode == "RNN_RELU" ? Cell::kRelu : Cell::kTanh;
+      r.cell = lstm                 ? Cell::kLstm
+               : mode == "GRU"      ? Cell::kGru
+               : mode == "RNN_RELU" ? Cell::kRelu
+                                    : Cell::kTanh;
       r.ih = w[2 * k], r.hh = w[2 * k + 1], r.bias_ih = w[2 * n + 2 * k], r.bias_hh = w[2 * n + 2 * k + 1];
       r.h = at(start[0], k);
       if (lstm) r.c = at(start[1], k);
@@ -307,16 +338,24 @@ void interpolate(Import& i) {  // (x, out size, list of sizes, scale)
     axes.push_back(static_cast<int64_t>(k) + 2), by.push_back(scaled ? scale[k] : 0.0);
   }
   if (!nearest || !aligned) {
-    i.out(back(i, call("interpolate_core", {x}, {{"axes", axes}, {"size", out}, {"scale", by},
-                                                 {"mode", nearest ? "nearest" : cubic ? "bicubic" : "bilinear"},
-                                                 {"align_corners", aligned}, {"align_mode", corner && !cubic ? 1 : 0}})));
+    i.out(back(i, call("interpolate_core", {x},
+                       {{"axes", axes},
+                        {"size", out},
+                        {"scale", by},
+                        {"mode", nearest ? "nearest"
+                                 : cubic ? "bicubic"
+                                         : "bilinear"},
+                        {"align_corners", aligned},
+                        {"align_mode", corner && !cubic ? 1 : 0}})));
     return;
   }
   for (size_t k = 0; k < n; ++k) {  // the nearest of aligned corners
     const int64_t size = x.shape()[k + 2];
     where.clear();
     for (int64_t p = 0; p < out[k]; ++p) {
-      const double at = out[k] > 1 ? static_cast<double>(p) * static_cast<double>(size - 1) / static_cast<double>(out[k] - 1) : 0;
+      const double at = out[k] > 1 ? static_cast<double>(p) * static_cast<double>(size - 1) /
+                                         static_cast<double>(out[k] - 1)
+                                   : 0;
       where.push_back(std::min(std::max(std::floor(at + 0.5), 0.0), static_cast<double>(size - 1)));
     }
     x = resize_axis(x, axes[k], Resize::kNearest, where);
@@ -337,7 +376,8 @@ void pad_spatial(Import& i) {  // pad3d: last axis first; pad2d: top, bottom, le
     const size_t from = two ? k : n - 1 - k;
     pairs.push_back(given[2 * from]), pairs.push_back(given[2 * from + 1]);
   }
-  if (pairs.size() != 2 * static_cast<size_t>(x.rank())) i.unsupported(cat("paddings have ", given.size(), " entries for ", x.shape()));
+  if (pairs.size() != 2 * static_cast<size_t>(x.rank()))
+    i.unsupported(cat("paddings have ", given.size(), " entries for ", x.shape()));
   std::string mode = i.text("mode", "constant");
   if (mode == "edge") mode = "replicate";
   i.out(back(i, padded(x, pairs, mode, i.real("pad_value", 0))));
@@ -367,10 +407,11 @@ void arg_extreme(Import& i) {
 // ---- detection: on the host, as the number of results depends on the data ----
 void nms_op(Import& i) {
   const FileTensor boxes = i.host(0);
-  if (boxes.type.shape.size() != 2 || boxes.type.shape[1] != 4) i.unsupported(cat("boxes have shape ", boxes.type.shape));
+  if (boxes.type.shape.size() != 2 || boxes.type.shape[1] != 4)
+    i.unsupported(cat("boxes have shape ", boxes.type.shape));
   if (boxes.type.dtype != DType::kFloat32) i.unsupported("boxes are not float32");
-  const std::vector<int64_t> keep = nms(static_cast<const float*>(boxes.buffer->data()), nullptr, nullptr, boxes.type.shape[0],
-                                        i.real("threshold", 0.3));
+  const std::vector<int64_t> keep = nms(static_cast<const float*>(boxes.buffer->data()), nullptr, nullptr,
+                                        boxes.type.shape[0], i.real("threshold", 0.3));
   i.out(data_of(keep, {static_cast<int64_t>(keep.size())}));
 }
 
@@ -390,7 +431,8 @@ void while_op(Import& i) {  // the body returns the condition first
   for (int64_t trips = 0; go; ++trips) {
     if (trips == 1'000'000) i.unsupported("more than 1,000,000 iterations");
     const Values v = i.run(i.graph_attr("region0"), state);
-    if (v.size() != state.size() + 1) i.unsupported("the body returns another number of values than it takes");
+    if (v.size() != state.size() + 1)
+      i.unsupported("the body returns another number of values than it takes");
     go = i.number_of(v[0]) != 0;
     state = Values(v.begin() + 1, v.end());
   }
@@ -398,20 +440,26 @@ void while_op(Import& i) {  // the body returns the condition first
 }
 void pass(Import& i) { i.out(i.in(0)); }
 
+// clang-format off
 const ImportTable kRows(Dialect::kPaddle, {
     {"conv2d", conv}, {"conv3d", conv}, {"depthwise_conv2d", conv}, {"conv2d_transpose", conv_transpose},
-    {"conv2d_transpose_bias", conv_transpose}, {"depthwise_conv2d_transpose", conv_transpose}, {"conv3d_transpose", conv_transpose},
-    {"pool2d", pool}, {"pool3d", pool}, {"max_pool2d_with_index", max_pool_with_index}, {"batch_norm", batch_norm},
-    {"batch_norm_", batch_norm}, {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"instance_norm", instance_norm},
-    {"p_norm", p_norm}, {"embedding", embedding}, {"dropout", dropout}, {"hardswish", hardswish}, {"hardsigmoid", hardsigmoid},
-    {"swish", swish}, {"prelu", prelu}, {"logsigmoid", logsigmoid}, {"tanh_shrink", tanh_shrink}, {"add", binary<"add">},
-    {"add_", binary<"add">}, {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">}, {"divide", binary<"divide">},
-    {"maximum", binary<"maximum">}, {"minimum", binary<"minimum">}, {"elementwise_pow", binary<"pow">}, {"remainder", binary<"remainder">},
-    {"floor_divide", binary<"floor_divide">}, {"mul", mul}, {"matmul", matmul_op}, {"bmm", bmm}, {"dot", dot}, {"einsum", einsum_op},
-    {"rnn", rnn}, {"bilinear_interp", interpolate}, {"nearest_interp", interpolate}, {"bicubic_interp", interpolate},
-    {"linear_interp", interpolate}, {"trilinear_interp", interpolate}, {"pad3d", pad_spatial}, {"pad2d", pad_spatial}, {"pad", pad},
-    {"argsort", argsort}, {"argmax", arg_extreme}, {"argmin", arg_extreme}, {"nms", nms_op}, {"if", if_op}, {"while", while_op},
-    {"assign", pass}, {"assign_", pass}, {"assign_out_", pass}, {"share_data", pass}, {"share_data_", pass}, {"memcpy_d2h", pass}, {"memcpy_h2d", pass}, {"print", pass},
-    {"shadow_output", pass}});
+    {"conv2d_transpose_bias", conv_transpose}, {"depthwise_conv2d_transpose", conv_transpose},
+    {"conv3d_transpose", conv_transpose}, {"pool2d", pool}, {"pool3d", pool},
+    {"max_pool2d_with_index", max_pool_with_index}, {"batch_norm", batch_norm}, {"batch_norm_", batch_norm},
+    {"layer_norm", layer_norm}, {"group_norm", group_norm}, {"instance_norm", instance_norm},
+    {"p_norm", p_norm}, {"embedding", embedding}, {"dropout", dropout}, {"hardswish", hardswish},
+    {"hardsigmoid", hardsigmoid}, {"swish", swish}, {"prelu", prelu}, {"logsigmoid", logsigmoid},
+    {"tanh_shrink", tanh_shrink}, {"add", binary<"add">}, {"add_", binary<"add">},
+    {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">}, {"divide", binary<"divide">},
+    {"maximum", binary<"maximum">}, {"minimum", binary<"minimum">}, {"elementwise_pow", binary<"pow">},
+    {"remainder", binary<"remainder">}, {"floor_divide", binary<"floor_divide">}, {"mul", mul},
+    {"matmul", matmul_op}, {"bmm", bmm}, {"dot", dot}, {"einsum", einsum_op}, {"rnn", rnn},
+    {"bilinear_interp", interpolate}, {"nearest_interp", interpolate}, {"bicubic_interp", interpolate},
+    {"linear_interp", interpolate}, {"trilinear_interp", interpolate}, {"pad3d", pad_spatial},
+    {"pad2d", pad_spatial}, {"pad", pad}, {"argsort", argsort}, {"argmax", arg_extreme},
+    {"argmin", arg_extreme}, {"nms", nms_op}, {"if", if_op}, {"while", while_op}, {"assign", pass},
+    {"assign_", pass}, {"assign_out_", pass}, {"share_data", pass}, {"share_data_", pass},
+    {"memcpy_d2h", pass}, {"memcpy_h2d", pass}, {"print", pass}, {"shadow_output", pass}});
+// clang-format on
 }  // namespace
 }  // namespace yuloh::formats::paddle

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads Paddle's ProgramDesc (`.pdmodel`): blocks of operators over named variables that may be written more than once
+// Reads Paddle's ProgramDesc (`.pdmodel`): blocks of operators over named variables that may be written more
+// than once
 // (`while`, in-place operators). Every write makes a new name here, so that the names of a Model are values.
 #include <set>
 
@@ -71,8 +72,26 @@ bool read_scalar(Wire w, std::vector<int64_t>* ints, std::vector<double>* reals)
 }
 
 std::pair<std::string, Attribute> read_attribute(Wire w) {
-  enum { kInt, kFloat, kString, kInts, kFloats, kStrings, kBool, kBools, kBlock, kLong, kBlocks, kLongs, kFloat64s, kVar,
-         kVars, kFloat64, kScalar, kScalars };
+  enum {
+    kInt,
+    kFloat,
+    kString,
+    kInts,
+    kFloats,
+    kStrings,
+    kBool,
+    kBools,
+    kBlock,
+    kLong,
+    kBlocks,
+    kLongs,
+    kFloat64s,
+    kVar,
+    kVars,
+    kFloat64,
+    kScalar,
+    kScalars
+  };
   std::string name, text;
   int64_t type = -1, i = 0;
   double real = 0;
@@ -85,26 +104,44 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
       case 2: type = w.integer(); break;
       case 3: i = static_cast<int32_t>(w.integer()); break;
       case 4: real = w.real(); break;
-      case 5: case 17: text = w.text(); break;
+      case 5:
+      case 17: text = w.text(); break;
       case 6: w.integers([&](int64_t v) { ints.push_back(static_cast<int32_t>(v)); }); break;
       case 7: w.fixeds<float>([&](float v) { reals.push_back(v); }); break;
-      case 8: case 18: texts.push_back(w.text()); break;
-      case 10: case 12: case 13: i = w.integer(); break;
-      case 11: case 14: case 15: w.integers([&](int64_t v) { ints.push_back(v); }); break;
+      case 8:
+      case 18: texts.push_back(w.text()); break;
+      case 10:
+      case 12:
+      case 13: i = w.integer(); break;
+      case 11:
+      case 14:
+      case 15: w.integers([&](int64_t v) { ints.push_back(v); }); break;
       case 16: w.fixeds<double>([&](double v) { reals.push_back(v); }); break;
       case 19: w.fixeds<double>([&](double v) { real = v; }); break;
-      case 20: case 21: whole = read_scalar(w.message(), &ints, &reals) && whole; break;
+      case 20:
+      case 21: whole = read_scalar(w.message(), &ints, &reals) && whole; break;
       default: break;
     }
   switch (type) {
-    case kInt: case kBool: case kBlock: case kLong: return {name, i};
-    case kFloat: case kFloat64: return {name, real};
-    case kString: case kVar: return {name, text};
-    case kInts: case kBools: case kBlocks: case kLongs: return {name, ints};
-    case kFloats: case kFloat64s: return {name, reals};
+    case kInt:
+    case kBool:
+    case kBlock:
+    case kLong: return {name, i};
+    case kFloat:
+    case kFloat64: return {name, real};
+    case kString:
+    case kVar: return {name, text};
+    case kInts:
+    case kBools:
+    case kBlocks:
+    case kLongs: return {name, ints};
+    case kFloats:
+    case kFloat64s: return {name, reals};
     case kScalars: return {name, whole ? Attribute(ints) : Attribute(reals)};
-    case kScalar: return {name, reals.empty() ? Attribute(0.0) : whole ? Attribute(ints[0]) : Attribute(reals[0])};
-    case kStrings: case kVars: return {name, texts};
+    case kScalar:
+      return {name, reals.empty() ? Attribute(0.0) : whole ? Attribute(ints[0]) : Attribute(reals[0])};
+    case kStrings:
+    case kVars: return {name, texts};
     default: return {name, Attribute{}};
   }
 }
@@ -117,7 +154,8 @@ ProgramOp read_op(Wire w) {
     else if (w.field == 3) op.type = w.text();
     else if (w.field == 4) op.attrs.insert(read_attribute(w.message()));
   }
-  for (const char* noise : {"op_callstack", "op_role", "op_role_var", "op_namescope", "op_device", "with_quant_attr"})
+  for (const char* noise :
+       {"op_callstack", "op_role", "op_role_var", "op_namescope", "op_device", "with_quant_attr"})
     op.attrs.erase(noise);
   return op;
 }
@@ -191,7 +229,8 @@ class Builder {
     const auto* i = it == op.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
     return i ? *i : 0;
   }
-  std::string only(const std::map<std::string, std::vector<std::string>>& slots, const std::string& type) const {
+  std::string only(const std::map<std::string, std::vector<std::string>>& slots,
+                   const std::string& type) const {
     const auto it = slots.find(type == "feed" ? "Out" : "X");
     if (it == slots.end() || it->second.size() != 1) bad("has a ", type, " operator without its argument");
     return it->second[0];
@@ -229,8 +268,9 @@ class Builder {
     return now = version == 0 ? var : cat(var, "@", version);
   }
 
-  // `while` (X..., Condition -> Out...) and `conditional_block` (Cond, Input... -> Out...): what the body writes of the
-  // outer variables are its outputs; for `while` these are its inputs, too, and the condition comes first.
+  // `while` (X..., Condition -> Out...) and `conditional_block` (Cond, Input... -> Out...): what the body
+  // writes of the outer variables are its outputs; for `while` these are its inputs, too, and the condition
+  // comes first.
   void control(size_t block, const ProgramOp& op, Scope* scope, ModelGraph* g) {
     const auto* sub = std::get_if<int64_t>(&op.attrs.at("sub_block"));
     if (!sub || *sub <= static_cast<int64_t>(block) || *sub >= static_cast<int64_t>(blocks_.size()))
@@ -266,7 +306,8 @@ class Builder {
       p.name = write(&inner, v);
       body->inputs.push_back(std::move(p));
     }
-    for (const ProgramOp& o : blocks_[static_cast<size_t>(*sub)].ops) node(static_cast<size_t>(*sub), o, &inner, body.get());
+    for (const ProgramOp& o : blocks_[static_cast<size_t>(*sub)].ops)
+      node(static_cast<size_t>(*sub), o, &inner, body.get());
     auto add_output = [&](const std::string& v) {
       Port p = port_of(block, v);
       p.name = inner.at(v);
@@ -306,7 +347,8 @@ class Builder {
 };
 }  // namespace
 
-std::shared_ptr<const Model> read_program_desc(const std::string& path, const Ref<Storage>& file, const std::string& params) {
+std::shared_ptr<const Model> read_program_desc(const std::string& path, const Ref<Storage>& file,
+                                               const std::string& params) {
   const char* begin = static_cast<const char*>(file->data);
   std::vector<Block> blocks;
   auto m = std::make_shared<Model>();

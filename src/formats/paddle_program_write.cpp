@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes Paddle's older format, a ProgramDesc (`.pdmodel`): the operators that pir_rules.cpp makes, renamed by the table of
-// paddle_names.cpp read backwards. What PIR passes as constant tensors (axes, shapes) are attributes here.
+// Writes Paddle's older format, a ProgramDesc (`.pdmodel`): the operators that pir_rules.cpp makes, renamed
+// by the table of paddle_names.cpp read backwards. What PIR passes as constant tensors (axes, shapes) are
+// attributes here.
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -22,7 +23,9 @@ struct Constant {
   std::vector<int64_t> dims;
   DType dtype;
 };
-int64_t nearest(double v) { return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : v > 0 ? INT64_MAX : INT64_MIN; }
+int64_t nearest(double v) {
+  return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : v > 0 ? INT64_MAX : INT64_MIN;
+}
 
 class DescWriter {
  public:
@@ -39,7 +42,8 @@ class DescWriter {
     WireOut block, version, all;
     block.integer(1, 0), block.integer(2, -1);
     for (const WireOut& v : vars_) block.message(3, v);
-    for (auto f = feeds_.rbegin(); f != feeds_.rend(); ++f) block.message(4, *f);  // the last first: Paddle's jit.load turns them round
+    for (auto f = feeds_.rbegin(); f != feeds_.rend(); ++f)
+      block.message(4, *f);  // the last first: Paddle's jit.load turns them round
     for (const WireOut& o : ops_) block.message(4, o);
     version.integer(1, 3003001);
     all.message(1, block), all.message(4, version);
@@ -47,16 +51,37 @@ class DescWriter {
   }
 
  private:
-  enum Kind { kInt, kFloat, kString, kInts, kFloats, kStrings, kBool, kBools, kBlock, kLong, kBlocks, kLongs, kFloat64s, kVar, kVars, kFloat64, kScalar, kScalars };
+  enum Kind {
+    kInt,
+    kFloat,
+    kString,
+    kInts,
+    kFloats,
+    kStrings,
+    kBool,
+    kBools,
+    kBlock,
+    kLong,
+    kBlocks,
+    kLongs,
+    kFloat64s,
+    kVar,
+    kVars,
+    kFloat64,
+    kScalar,
+    kScalars
+  };
 
   // ---- messages (field numbers of framework.proto) ----
-  void var(const std::string& name, const OpenType& t, bool persistable, bool parameter, bool stop_gradient, bool feed) {
+  void var(const std::string& name, const OpenType& t, bool persistable, bool parameter, bool stop_gradient,
+           bool feed) {
     WireOut tensor, lod, type, v;
     tensor.integer(1, paddle_dtype_number(t.dtype));
     for (int64_t d : t.dims) tensor.integer(2, d);
     lod.message(1, tensor), lod.integer(2, 0);
     type.integer(1, 7), type.message(3, lod);
-    v.text(1, name), v.message(2, type), v.integer(3, persistable), v.integer(4, feed), v.integer(5, parameter), v.integer(6, stop_gradient);
+    v.text(1, name), v.message(2, type), v.integer(3, persistable), v.integer(4, feed),
+        v.integer(5, parameter), v.integer(6, stop_gradient);
     vars_.push_back(std::move(v));
   }
   void special_var(const char* name, int kind) {
@@ -80,9 +105,15 @@ class DescWriter {
   static void integer(Op& op, const std::string& name, int64_t v, bool wide = false) {
     attr(op, name, wide ? kLong : kInt, [&](WireOut& w) { w.integer(wide ? 13 : 3, v); });
   }
-  static void flag(Op& op, const std::string& name, bool v) { attr(op, name, kBool, [&](WireOut& w) { w.integer(10, v); }); }
-  static void real(Op& op, const std::string& name, double v) { attr(op, name, kFloat, [&](WireOut& w) { w.real(4, static_cast<float>(v)); }); }
-  static void text(Op& op, const std::string& name, const std::string& v) { attr(op, name, kString, [&](WireOut& w) { w.text(5, v); }); }
+  static void flag(Op& op, const std::string& name, bool v) {
+    attr(op, name, kBool, [&](WireOut& w) { w.integer(10, v); });
+  }
+  static void real(Op& op, const std::string& name, double v) {
+    attr(op, name, kFloat, [&](WireOut& w) { w.real(4, static_cast<float>(v)); });
+  }
+  static void text(Op& op, const std::string& name, const std::string& v) {
+    attr(op, name, kString, [&](WireOut& w) { w.text(5, v); });
+  }
   static void integers(Op& op, const std::string& name, const std::vector<int64_t>& v, bool wide = false) {
     attr(op, name, wide ? kLongs : kInts, [&](WireOut& w) {
       for (int64_t n : v) w.integer(wide ? 15 : 6, n);
@@ -133,13 +164,16 @@ class DescWriter {
   void write_constant(Id id, const Constant& c) {
     Op op;
     bool same = true;
-    for (size_t i = 0; i < c.numbers.size(); ++i) same = same && c.numbers[i] == c.numbers[0] && c.whole[i] == c.whole[0];
+    for (size_t i = 0; i < c.numbers.size(); ++i)
+      same = same && c.numbers[i] == c.numbers[0] && c.whole[i] == c.whole[0];
     op.outputs = {{"Out", {made(id, "constant")}}};
     // Paddle reads str_value as a double, too.
-    const bool wide = is_integral(c.dtype) && c.dims.empty() && static_cast<long double>(c.whole[0]) != c.numbers[0];
+    const bool wide =
+        is_integral(c.dtype) && c.dims.empty() && static_cast<long double>(c.whole[0]) != c.numbers[0];
     if (same && !wide && !c.numbers.empty()) {
       op.type = "fill_constant";
-      integer(op, "dtype", paddle_dtype_number(c.dtype)), integers(op, "shape", c.dims, true), real(op, "value", c.numbers[0]);
+      integer(op, "dtype", paddle_dtype_number(c.dtype)), integers(op, "shape", c.dims, true),
+          real(op, "value", c.numbers[0]);
       std::ostringstream exact;
       exact.precision(17);
       if (is_integral(c.dtype)) exact << c.whole[0];
@@ -147,7 +181,8 @@ class DescWriter {
       text(op, "str_value", exact.str());
     } else {
       op.type = "assign_value";
-      integer(op, "dtype", paddle_dtype_number(c.dtype)), integers(op, "shape", c.dims), scalars(op, "values", c);
+      integer(op, "dtype", paddle_dtype_number(c.dtype)), integers(op, "shape", c.dims),
+          scalars(op, "values", c);
     }
     push(op);
   }
@@ -170,7 +205,9 @@ class DescWriter {
       if (a.name == name) return &a.value;
     return nullptr;
   }
-  static int64_t integer_of(const G::Record& r, const char* name) { return find(r, name)->at("D").get<int64_t>(); }
+  static int64_t integer_of(const G::Record& r, const char* name) {
+    return find(r, name)->at("D").get<int64_t>();
+  }
   static double number_of(const G::Json& j) {
     if (!j.contains("VD")) return j.at("D").get<double>();
     const std::string v = j.at("VD");
@@ -178,11 +215,13 @@ class DescWriter {
   }
   static void add_number(Constant* c, const G::Json& j) {
     c->numbers.push_back(number_of(j));
-    c->whole.push_back(j.contains("D") && j.at("D").is_number_integer() ? j.at("D").get<int64_t>() : nearest(c->numbers.back()));
+    c->whole.push_back(j.contains("D") && j.at("D").is_number_integer() ? j.at("D").get<int64_t>()
+                                                                        : nearest(c->numbers.back()));
   }
   static std::vector<int64_t> integers_of(const G::Json& j) {
     std::vector<int64_t> r;
-    for (const G::Json& e : j.at("D")) r.push_back(e.is_object() ? e.at("D").get<int64_t>() : e.get<int64_t>());
+    for (const G::Json& e : j.at("D"))
+      r.push_back(e.is_object() ? e.at("D").get<int64_t>() : e.get<int64_t>());
     return r;
   }
   static DType dtype_of(const G::Json& j) {
@@ -198,7 +237,8 @@ class DescWriter {
     else if (type == "0.a_str") text(op, name, j.at("D").get<std::string>());
     else if (type == "1.a_dtype") integer(op, name, paddle_dtype_number(dtype_of(j)));
     else if (kind == "FLOATS") reals(op, name, j);
-    else if (type == "0.a_array" || type == "1.a_intarray") integers(op, name, integers_of(j), kind == "LONGS");
+    else if (type == "0.a_array" || type == "1.a_intarray")
+      integers(op, name, integers_of(j), kind == "LONGS");
   }
 
   // ---- operators ----
@@ -250,16 +290,19 @@ class DescWriter {
   }
   void full_with_tensor(const G::Record& r) {
     Op op;
-    op.type = "fill_constant", op.inputs = {{"ValueTensor", {as_line(r.in[0])}}, {"ShapeTensor", {name(r.in[1])}}};
+    op.type = "fill_constant",
+    op.inputs = {{"ValueTensor", {as_line(r.in[0])}}, {"ShapeTensor", {name(r.in[1])}}};
     op.outputs = {{"Out", {made(r.out[0], "full")}}};
-    integer(op, "dtype", paddle_dtype_number(dtype_of(*find(r, "dtype")))), integers(op, "shape", {}, true), real(op, "value", 0), text(op, "str_value", "0");
+    integer(op, "dtype", paddle_dtype_number(dtype_of(*find(r, "dtype")))), integers(op, "shape", {}, true),
+        real(op, "value", 0), text(op, "str_value", "0");
     push(op);
   }
   std::string as_line(Id id) {  // [] -> [1]
     if (!g_.type(id).dims.empty()) return name(id);
     Op op;
     op.type = "reshape2", op.inputs = {{"X", {name(id)}}};
-    op.outputs = {{"Out", {temporary("line", {g_.type(id).dtype, {1}})}}, {"XShape", {temporary("unread", {DType::kFloat32, {0}})}}};
+    op.outputs = {{"Out", {temporary("line", {g_.type(id).dtype, {1}})}},
+                  {"XShape", {temporary("unread", {DType::kFloat32, {0}})}}};
     integers(op, "shape", {1});
     push(op);
     return op.outputs[0].second[0];
@@ -272,9 +315,12 @@ class DescWriter {
   void shape64(const G::Record& r) {  // 32 bits here
     Op op, cast;
     const OpenType& t = g_.type(r.out[0]);
-    op.type = "shape", op.inputs = {{"Input", {name(r.in[0])}}}, op.outputs = {{"Out", {temporary("shape", {DType::kInt32, t.dims})}}};
-    cast.type = "cast", cast.inputs = {{"X", op.outputs[0].second}}, cast.outputs = {{"Out", {made(r.out[0], "shape")}}};
-    integer(cast, "in_dtype", paddle_dtype_number(DType::kInt32)), integer(cast, "out_dtype", paddle_dtype_number(DType::kInt64));
+    op.type = "shape", op.inputs = {{"Input", {name(r.in[0])}}},
+    op.outputs = {{"Out", {temporary("shape", {DType::kInt32, t.dims})}}};
+    cast.type = "cast", cast.inputs = {{"X", op.outputs[0].second}},
+    cast.outputs = {{"Out", {made(r.out[0], "shape")}}};
+    integer(cast, "in_dtype", paddle_dtype_number(DType::kInt32)),
+        integer(cast, "out_dtype", paddle_dtype_number(DType::kInt64));
     push(op), push(cast);
   }
 
@@ -284,7 +330,9 @@ class DescWriter {
     static const WriteRow kUnary{"", {"X"}, {"Out"}, {}, {}, {}, {}};
     const WriteRow* row = write_row(type);
     const WriteRow& w = row ? *row : kUnary;
-    if (!row && r.in.size() != 1) fail(ErrorKind::kNotImplemented, "write_model: Paddle's operator ", type, " is not written to .pdmodel. Hint: write .json.");
+    if (!row && r.in.size() != 1)
+      fail(ErrorKind::kNotImplemented, "write_model: Paddle's operator ", type,
+           " is not written to .pdmodel. Hint: write .json.");
     Op op;
     op.type = row ? w.old : type;
     for (const G::Attr& a : r.attrs) {
@@ -314,7 +362,8 @@ class DescWriter {
       }
       if (i >= w.inputs.size() || w.inputs[i] == "-") {
         if (i < w.inputs.size()) continue;
-        fail(ErrorKind::kNotImplemented, "write_model: argument ", i, " of ", type, " is no constant, which .pdmodel cannot hold. Hint: write .json.");
+        fail(ErrorKind::kNotImplemented, "write_model: argument ", i, " of ", type,
+             " is no constant, which .pdmodel cannot hold. Hint: write .json.");
       }
       std::string slot = w.inputs[i];
       if (slot.back() == '*') slot.pop_back();
@@ -331,7 +380,8 @@ class DescWriter {
       op.inputs.emplace_back(slot, std::move(names));
     }
     if (op.type == "slice" || op.type == "strided_slice")
-      integers(op, "infer_flags", std::vector<int64_t>(integers_of(*find(r, "axes")).size(), open_sizes ? -1 : 1));
+      integers(op, "infer_flags",
+               std::vector<int64_t>(integers_of(*find(r, "axes")).size(), open_sizes ? -1 : 1));
     if (op.type == "one_hot_v2") integer(op, "dtype", paddle_dtype_number(DType::kFloat32));
     if (op.type == "cast") integer(op, "in_dtype", paddle_dtype_number(g_.type(r.in[0]).dtype));
     if (op.type == "reduce_sum") rename_sum_dtype(op, r);
@@ -341,30 +391,36 @@ class DescWriter {
     outputs(op, w, r);
     push(op);
   }
-  // Paddle's predictor and jit.load translate a file to PIR, and ask for attributes even where a tensor or a default speaks.
+  // Paddle's predictor and jit.load translate a file to PIR, and ask for attributes even where a tensor or a
+  // default speaks.
   static void complete(Op& op) {
-    static const std::set<std::string> broadcast{"equal",        "not_equal",     "less_than",   "less_equal",
-                                                 "greater_than", "greater_equal"};
+    static const std::set<std::string> broadcast{"equal",      "not_equal",    "less_than",
+                                                 "less_equal", "greater_than", "greater_equal"};
     const auto lacks = [&](const char* name) { return !op.attrs.count(name); };
-    if ((op.type.rfind("elementwise_", 0) == 0 || broadcast.count(op.type)) && lacks("axis")) integer(op, "axis", -1);
+    if ((op.type.rfind("elementwise_", 0) == 0 || broadcast.count(op.type)) && lacks("axis"))
+      integer(op, "axis", -1);
     if (op.type == "reshape2" && lacks("shape")) integers(op, "shape", {});
-    if (op.type.find("conv2d_transpose") != std::string::npos && lacks("output_size")) integers(op, "output_size", {});
+    if (op.type.find("conv2d_transpose") != std::string::npos && lacks("output_size"))
+      integers(op, "output_size", {});
     if (op.type == "split" && lacks("num")) integer(op, "num", 0);
-    if (op.type == "hard_swish" && lacks("offset")) real(op, "threshold", 6), real(op, "scale", 6), real(op, "offset", 3);
+    if (op.type == "hard_swish" && lacks("offset"))
+      real(op, "threshold", 6), real(op, "scale", 6), real(op, "offset", 3);
     if (op.type.rfind("reduce_", 0) == 0 && lacks("reduce_all")) flag(op, "reduce_all", false);
   }
   static bool is_list(const std::string& attr) {
     static const std::set<std::string> one{"axis", "k", "depth", "pad_value", "value"};
     return !one.count(attr);
   }
-  void every_axis(Op& op, const G::Record& r, bool wide) {  // named one by one: jit.load does not look at reduce_all
+  void every_axis(Op& op, const G::Record& r,
+                  bool wide) {  // named one by one: jit.load does not look at reduce_all
     std::vector<int64_t> all(g_.type(r.in[0]).dims.size());
     std::iota(all.begin(), all.end(), 0);
     integers(op, "dim", all, wide), flag(op, "reduce_all", true);
   }
   void rename_sum_dtype(Op& op, const G::Record& r) {
     op.attrs.erase("dtype");
-    integer(op, "in_dtype", paddle_dtype_number(g_.type(r.in[0]).dtype)), integer(op, "out_dtype", paddle_dtype_number(g_.type(r.out[0]).dtype));
+    integer(op, "in_dtype", paddle_dtype_number(g_.type(r.in[0]).dtype)),
+        integer(op, "out_dtype", paddle_dtype_number(g_.type(r.out[0]).dtype));
   }
   // The one-element tensors that a tensor of open sizes was joined from.
   std::vector<Id> parts_of(Id id) const {
@@ -389,11 +445,13 @@ class DescWriter {
       }
       op.outputs.emplace_back(slot, std::move(names));
     }
-    for (const std::string& slot : w.unread) op.outputs.emplace_back(slot, std::vector<std::string>{temporary("unread", {DType::kFloat32, {0}})});
+    for (const std::string& slot : w.unread)
+      op.outputs.emplace_back(slot, std::vector<std::string>{temporary("unread", {DType::kFloat32, {0}})});
   }
   void triangle(const std::string& type, const G::Record& r) {
     Op op;
-    op.type = "tril_triu", op.inputs = {{"X", {name(r.in[0])}}}, op.outputs = {{"Out", {made(r.out[0], type)}}};
+    op.type = "tril_triu", op.inputs = {{"X", {name(r.in[0])}}},
+    op.outputs = {{"Out", {made(r.out[0], type)}}};
     integer(op, "diagonal", integer_of(r, "diagonal")), flag(op, "lower", type == "tril");
     push(op);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `.pdiparams`: dense tensors one after another, each a version, levels of detail (empty for weights), a TensorDesc
-// message and the data, row-major. Reading maps the file and copies nothing.
+// `.pdiparams`: dense tensors one after another, each a version, levels of detail (empty for weights), a
+// TensorDesc message and the data, row-major. Reading maps the file and copies nothing.
 #include <cstring>
 #include <filesystem>
 
@@ -19,9 +19,10 @@ struct Code {
   int number;
   DType type;
 };
-constexpr Code kCodes[] = {{0, DType::kBool},     {1, DType::kInt16},      {2, DType::kInt32},      {3, DType::kInt64},
-                           {4, DType::kFloat16},  {5, DType::kFloat32},    {6, DType::kFloat64},    {20, DType::kUInt8},
-                           {21, DType::kInt8},    {22, DType::kBFloat16},  {23, DType::kComplex64}, {24, DType::kComplex128},
+constexpr Code kCodes[] = {{0, DType::kBool},        {1, DType::kInt16},      {2, DType::kInt32},
+                           {3, DType::kInt64},       {4, DType::kFloat16},    {5, DType::kFloat32},
+                           {6, DType::kFloat64},     {20, DType::kUInt8},     {21, DType::kInt8},
+                           {22, DType::kBFloat16},   {23, DType::kComplex64}, {24, DType::kComplex128},
                            {32, DType::kFloat8E4M3}, {33, DType::kFloat8E5M2}};
 
 class Cursor {
@@ -52,7 +53,8 @@ class Cursor {
   size_t at_ = 0;
 };
 
-FileTensor read_tensor(Cursor& c, const std::string& path, const Ref<Storage>& file, const std::string& name) {
+FileTensor read_tensor(Cursor& c, const std::string& path, const Ref<Storage>& file,
+                       const std::string& name) {
   if (c.number<uint32_t>() != 0) c.bad("has an unknown tensor version for ", name);
   const auto levels = c.number<uint64_t>();
   if (levels > 64) c.bad("declares ", levels, " levels of detail for ", name);
@@ -75,7 +77,8 @@ FileTensor read_tensor(Cursor& c, const std::string& path, const Ref<Storage>& f
     c.bad("gives ", name, " the shape ", t.type.shape);
   const size_t at = c.position();
   const char* data = c.take(bytes);
-  if (t.type.dtype == DType::kBool && !only_bools(data, bytes)) c.bad("gives ", name, " bytes that are neither true nor false");
+  if (t.type.dtype == DType::kBool && !only_bools(data, bytes))
+    c.bad("gives ", name, " bytes that are neither true nor false");
   t.buffer = slice_of(file, at, t.type);
   return t;
 }
@@ -107,11 +110,13 @@ std::map<std::string, FileTensor> read_paddle_weights(const std::string& path,
   Cursor c(path, file);
   for (const auto& [name, type] : expected) {
     if (c.at_end())
-      value_error("read: ", path, " ends before weight ", name, ", got ", all.size(), " tensors; expected ", expected.size(), ".");
+      value_error("read: ", path, " ends before weight ", name, ", got ", all.size(), " tensors; expected ",
+                  expected.size(), ".");
     FileTensor t = read_tensor(c, path, file, name);
     if (!(t.type.shape == type.shape) || t.type.dtype != type.dtype)
-      value_error("read: weight ", name, " in ", path, " does not fit the model, got ", t.type.dtype, t.type.shape, "; expected ",
-                  type.dtype, type.shape, ". Hint: is this file another model's?");
+      value_error("read: weight ", name, " in ", path, " does not fit the model, got ", t.type.dtype,
+                  t.type.shape, "; expected ", type.dtype, type.shape,
+                  ". Hint: is this file another model's?");
     all.emplace(name, std::move(t));
   }
   if (!c.at_end()) value_error("read: ", path, " holds more than the model's ", expected.size(), " weights.");
@@ -127,9 +132,11 @@ std::vector<PlacedBytes> placed_paddle_weights(const std::string& path, const Re
   return all;
 }
 
-void write_paddle(const std::string& path, const std::vector<std::string_view>& program, const std::map<std::string, Value>& weights) {
+void write_paddle(const std::string& path, const std::vector<std::string_view>& program,
+                  const std::map<std::string, Value>& weights) {
   const std::string beside = weights_path(path, "");
-  if (weights.empty()) {  // Paddle takes no file for no weights, but not an empty one; an older one would be another program's
+  if (weights.empty()) {  // Paddle takes no file for no weights, but not an empty one; an older one would be
+                          // another program's
     write_whole(path, program);
     std::error_code gone;
     std::filesystem::remove(beside, gone);
@@ -150,8 +157,8 @@ void write_paddle(const std::string& path, const std::vector<std::string_view>& 
     varint(static_cast<uint64_t>(paddle_dtype_number(t.dtype)));
     for (int64_t d : t.shape) desc += '\x10', varint(static_cast<uint64_t>(d));
     std::string h(4 + 8 + 4, '\0');  // version, levels of detail: none, version
-    // A field that nobody knows, and every protobuf reader passes over, brings the data to a multiple of 64: they are used
-    // where the file is mapped, here and by the package beside it.
+    // A field that nobody knows, and every protobuf reader passes over, brings the data to a multiple of 64:
+    // they are used where the file is mapped, here and by the package beside it.
     if (size_t pad = -(at + h.size() + 4 + desc.size()) % kAlign) {
       pad += pad < 2 ? kAlign : 0;
       desc += '\x7a', desc += static_cast<char>(pad - 2), desc.append(pad - 2, '\0');

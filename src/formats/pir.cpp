@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads Paddle's PIR program (`.json`). Values are numbered ("%12"); a list value ("builtin.combine") is taken apart into
-// its members, so that every name of a Model is one tensor. Regions of `if` and `while` become graphs in attributes.
-#include <nlohmann/json.hpp>
-
+// Reads Paddle's PIR program (`.json`). Values are numbered ("%12"); a list value ("builtin.combine") is
+// taken apart into its members, so that every name of a Model is one tensor. Regions of `if` and `while`
+// become graphs in attributes.
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "formats/paddle.h"
 
@@ -16,9 +16,10 @@ constexpr int64_t kMaxScratch = int64_t{64} << 20;  // bytes of parameters that 
 
 DType type_code(const std::string& code, const std::string& where) {
   static const std::map<std::string, DType> codes{
-      {"t_bool", DType::kBool},    {"t_ui8", DType::kUInt8},     {"t_i8", DType::kInt8},      {"t_i16", DType::kInt16},
-      {"t_i32", DType::kInt32},    {"t_i64", DType::kInt64},     {"t_f16", DType::kFloat16},  {"t_bf16", DType::kBFloat16},
-      {"t_f32", DType::kFloat32},  {"t_f64", DType::kFloat64},   {"t_c64", DType::kComplex64}, {"t_c128", DType::kComplex128},
+      {"t_bool", DType::kBool},         {"t_ui8", DType::kUInt8},        {"t_i8", DType::kInt8},
+      {"t_i16", DType::kInt16},         {"t_i32", DType::kInt32},        {"t_i64", DType::kInt64},
+      {"t_f16", DType::kFloat16},       {"t_bf16", DType::kBFloat16},    {"t_f32", DType::kFloat32},
+      {"t_f64", DType::kFloat64},       {"t_c64", DType::kComplex64},    {"t_c128", DType::kComplex128},
       {"t_f8e4m3", DType::kFloat8E4M3}, {"t_f8e5m2", DType::kFloat8E5M2}};
   const auto it = codes.find(code.substr(code.find('.') + 1));
   if (it == codes.end()) value_error("read: element type ", code, " of ", where, " is not known.");
@@ -38,7 +39,9 @@ class Reader {
     graph(blocks, &model_.graph, 0);
   }
   const std::map<std::string, TensorType>& parameters() const { return parameters_; }
-  const std::map<std::string, TensorType>& scratch() const { return scratch_; }  // not in the weights file: zeros
+  const std::map<std::string, TensorType>& scratch() const {
+    return scratch_;
+  }  // not in the weights file: zeros
 
  private:
   template <class... A>
@@ -81,7 +84,8 @@ class Reader {
       t.is_list = true;
       for (const Json& m : d) t.members.push_back(type_of(m, where, depth + 1));
     } else if (kind.ends_with("t_dtensor")) {
-      if (!d.is_array() || d.size() < 2 || !d[1].is_array()) bad("the type of ", where, " is not one of a tensor");
+      if (!d.is_array() || d.size() < 2 || !d[1].is_array())
+        bad("the type of ", where, " is not one of a tensor");
       t.port.dtype = type_code(text(at(d[0], "#", where)), where);
       for (const Json& n : d[1]) t.port.dims.push_back(integer(n, where));
     } else {
@@ -91,7 +95,9 @@ class Reader {
   }
   // Lists and objects stand for their kind: writing one out recurses as deep as a hostile file likes.
   static std::string text(const Json& j) {
-    return j.is_string() ? j.get<std::string>() : j.is_structured() ? std::string("(") + j.type_name() + ")" : j.dump();
+    return j.is_string()       ? j.get<std::string>()
+           : j.is_structured() ? std::string("(") + j.type_name() + ")"
+                               : j.dump();
   }
 
   // ---- attributes ----
@@ -129,7 +135,8 @@ class Reader {
     std::vector<std::string> texts;
     for (const Json& e : d) {
       Attribute a = attribute(e, where, depth);
-      if (const auto* i = std::get_if<int64_t>(&a)) ints.push_back(*i), reals.push_back(static_cast<double>(*i));
+      if (const auto* i = std::get_if<int64_t>(&a))
+        ints.push_back(*i), reals.push_back(static_cast<double>(*i));
       else if (const auto* r = std::get_if<double>(&a)) reals.push_back(*r);
       else if (auto* s = std::get_if<std::string>(&a)) texts.push_back(std::move(*s));
     }
@@ -168,8 +175,10 @@ class Reader {
     const Type t = type_of(at(out, "TT", name), name);
     TensorType type{t.port.dtype, {}};
     for (int64_t d : t.port.dims) type.shape.push_back(d);
-    const bool saved = !op.contains("OA") || !op["OA"].is_array() || op["OA"].empty() || op["OA"][0] != 0;  // persistable
-    if (!(saved ? parameters_ : scratch_).emplace(name, type).second) bad("parameter ", name, " stands there twice");
+    const bool saved =
+        !op.contains("OA") || !op["OA"].is_array() || op["OA"].empty() || op["OA"][0] != 0;  // persistable
+    if (!(saved ? parameters_ : scratch_).emplace(name, type).second)
+      bad("parameter ", name, " stands there twice");
     values_[integer(at(out, "%", name), name)] = {name};
   }
 
@@ -192,7 +201,8 @@ class Reader {
     ModelNode n;
     n.type = kind.substr(kind.find('.') + 1);
     const std::string where = cat("operator ", g->nodes.size(), " (", n.type, ")");
-    for (const Json& a : list(op, "A", where)) n.attrs[text(at(a, "N", where))] = attribute(at(a, "AT", where), where);
+    for (const Json& a : list(op, "A", where))
+      n.attrs[text(at(a, "N", where))] = attribute(at(a, "AT", where), where);
     if (const auto it = n.attrs.find("struct_name"); it != n.attrs.end())
       if (const auto* s = std::get_if<std::string>(&it->second)) n.name = *s;
     std::vector<const Names*> in;
@@ -210,7 +220,8 @@ class Reader {
       const int64_t first = kind == "0.slice" ? index_of(n, where) : 0;
       for (size_t i = 0; i < outs.size(); ++i) {
         const size_t k = static_cast<size_t>(first) + i;
-        if (in.size() != 1 || k >= in[0]->size()) bad(where, " takes member ", k, " of a list of ", in.empty() ? 0 : in[0]->size());
+        if (in.size() != 1 || k >= in[0]->size())
+          bad(where, " takes member ", k, " of a list of ", in.empty() ? 0 : in[0]->size());
         values_[integer(at(outs[i], "%", where), where)] = {(*in[0])[k]};
       }
       return;
@@ -275,7 +286,8 @@ class Reader {
 };
 }  // namespace
 
-std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage>& file, const std::string& params) {
+std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage>& file,
+                                      const std::string& params) {
   auto m = std::make_shared<Model>();
   const char* begin = static_cast<const char*>(file->data);
   const Json root = Json::parse(begin, begin + file->bytes, nullptr, false);
@@ -287,8 +299,10 @@ std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage
   size_t scratch = 0;
   for (const auto& [name, type] : r.scratch()) {
     const int64_t n = numel(type.shape);
-    if (n > kMaxScratch || (scratch += static_cast<size_t>(n) * dtype_size(type.dtype)) > static_cast<size_t>(kMaxScratch))
-      value_error("read: ", path, ": parameter ", name, " is not saved and has shape ", type.shape, ", too large for a work area.");
+    if (n > kMaxScratch ||
+        (scratch += static_cast<size_t>(n) * dtype_size(type.dtype)) > static_cast<size_t>(kMaxScratch))
+      value_error("read: ", path, ": parameter ", name, " is not saved and has shape ", type.shape,
+                  ", too large for a work area.");
     FileTensor t{type, allocate_buffer(type)};
     std::memset(t.buffer->data(), 0, static_cast<size_t>(numel(type.shape)) * dtype_size(type.dtype));
     m->graph.weights.emplace(name, std::move(t));

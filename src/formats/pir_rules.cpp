@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows of the op table become in a PIR program (layers: pir_rules_nn.cpp). First a table for operators that correspond one to one, then functions
-// for the others, then the arithmetic of elementwise rows that have neither.
+// What rows of the op table become in a PIR program (layers: pir_rules_nn.cpp). First a table for operators
+// that correspond one to one, then functions for the others, then the arithmetic of elementwise rows that
+// have neither.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,36 +22,47 @@ DType promoted(const PirNode& n) {
   return t;
 }
 
-// ---- one to one: row, operator, "argument as attribute": [row's name=]name:kind; `@name`: passed as a tensor of int64 ----
+// ---- one to one: row, operator, "argument as attribute": [row's name=]name:kind ----
+// `@name`: passed as a tensor of int64
 struct Plain {
   const char *row, *op, *args;
 };
+// clang-format off
 constexpr Plain kPlain[] = {
-    {"abs", "abs", ""}, {"acos", "acos", ""}, {"acosh", "acosh", ""}, {"asin", "asin", ""}, {"asinh", "asinh", ""},
-    {"atan", "atan", ""}, {"atanh", "atanh", ""}, {"ceil", "ceil", ""}, {"cos", "cos", ""}, {"cosh", "cosh", ""},
-    {"erf", "erf", ""}, {"erfinv", "erfinv", ""}, {"exp", "exp", ""}, {"expm1", "expm1", ""}, {"floor", "floor", ""},
-    {"lgamma", "lgamma", ""}, {"log", "log", ""}, {"log10", "log10", ""}, {"log1p", "log1p", ""}, {"log2", "log2", ""},
-    {"reciprocal", "reciprocal", ""}, {"rsqrt", "rsqrt", ""}, {"sign", "sign", ""}, {"sin", "sin", ""}, {"sinh", "sinh", ""},
-    {"sqrt", "sqrt", ""}, {"square", "square", ""}, {"tan", "tan", ""}, {"tanh", "tanh", ""}, {"trunc", "trunc", ""},
-    {"isnan", "isnan", ""}, {"isinf", "isinf", ""}, {"isfinite", "isfinite", ""}, {"relu", "relu", ""}, {"relu6", "relu6", ""},
-    {"sigmoid", "sigmoid", ""}, {"silu", "silu", ""}, {"softsign", "softsign", ""}, {"tanhshrink", "tanh_shrink", ""},
-    {"swish", "swish", ""}, {"hardswish", "hardswish", ""}, {"log_sigmoid", "logsigmoid", ""}, {"logical_not", "logical_not", ""},
-    {"bitwise_not", "bitwise_not", ""}, {"assign", "assign", ""}, {"round", "round", "decimals:i32"},
-    {"softplus", "softplus", "beta:f64 threshold:f64"}, {"softshrink", "softshrink", "threshold:f32"},
-    {"hardshrink", "hardshrink", "threshold:f32"}, {"elu", "elu", "alpha:f32"}, {"celu", "celu", "alpha:f32"},
-    {"selu", "selu", "scale:f32 alpha:f32"}, {"gelu", "gelu", "approximate:bool"}, {"leaky_relu", "leaky_relu", "negative_slope:f64"},
-    {"hardsigmoid", "hardsigmoid", "slope:f32 offset:f32"}, {"hardtanh", "hardtanh", "min=t_min:f32 max=t_max:f32"},
-    {"thresholded_relu", "thresholded_relu", "threshold:f32 value:f32"}, {"stanh", "stanh", "scale_a:f32 scale_b:f32"},
-    {"flatten", "flatten", "start_axis:i32 stop_axis:i32"}, {"transpose", "transpose", "perm:i32s"}, {"flip", "flip", "axis:i32s"},
-    {"tril", "tril", "diagonal:i32"}, {"triu", "triu", "diagonal:i32"}, {"squeeze", "squeeze", "@axis"}, {"unsqueeze", "unsqueeze", "@axis"},
-    {"tile", "tile", "@repeat_times"}, {"reshape", "reshape", "@shape"}, {"view_as_shape", "reshape", "@shape"},
-    {"all", "all", "axis:i64s keepdim:bool"}, {"any", "any", "axis:i64s keepdim:bool"}, {"amax", "amax", "axis:i64s keepdim:bool"},
-    {"amin", "amin", "axis:i64s keepdim:bool"}, {"mean", "mean", "@axis keepdim:bool"}, {"max", "max", "@axis keepdim:bool"},
-    {"min", "min", "@axis keepdim:bool"}, {"gather_nd", "gather_nd", ""}, {"index_select", "index_select", "axis:i32"},
+    {"abs", "abs", ""}, {"acos", "acos", ""}, {"acosh", "acosh", ""}, {"asin", "asin", ""},
+    {"asinh", "asinh", ""}, {"atan", "atan", ""}, {"atanh", "atanh", ""}, {"ceil", "ceil", ""},
+    {"cos", "cos", ""}, {"cosh", "cosh", ""}, {"erf", "erf", ""}, {"erfinv", "erfinv", ""},
+    {"exp", "exp", ""}, {"expm1", "expm1", ""}, {"floor", "floor", ""}, {"lgamma", "lgamma", ""},
+    {"log", "log", ""}, {"log10", "log10", ""}, {"log1p", "log1p", ""}, {"log2", "log2", ""},
+    {"reciprocal", "reciprocal", ""}, {"rsqrt", "rsqrt", ""}, {"sign", "sign", ""}, {"sin", "sin", ""},
+    {"sinh", "sinh", ""}, {"sqrt", "sqrt", ""}, {"square", "square", ""}, {"tan", "tan", ""},
+    {"tanh", "tanh", ""}, {"trunc", "trunc", ""}, {"isnan", "isnan", ""}, {"isinf", "isinf", ""},
+    {"isfinite", "isfinite", ""}, {"relu", "relu", ""}, {"relu6", "relu6", ""}, {"sigmoid", "sigmoid", ""},
+    {"silu", "silu", ""}, {"softsign", "softsign", ""}, {"tanhshrink", "tanh_shrink", ""},
+    {"swish", "swish", ""}, {"hardswish", "hardswish", ""}, {"log_sigmoid", "logsigmoid", ""},
+    {"logical_not", "logical_not", ""}, {"bitwise_not", "bitwise_not", ""}, {"assign", "assign", ""},
+    {"round", "round", "decimals:i32"}, {"softplus", "softplus", "beta:f64 threshold:f64"},
+    {"softshrink", "softshrink", "threshold:f32"}, {"hardshrink", "hardshrink", "threshold:f32"},
+    {"elu", "elu", "alpha:f32"}, {"celu", "celu", "alpha:f32"}, {"selu", "selu", "scale:f32 alpha:f32"},
+    {"gelu", "gelu", "approximate:bool"}, {"leaky_relu", "leaky_relu", "negative_slope:f64"},
+    {"hardsigmoid", "hardsigmoid", "slope:f32 offset:f32"},
+    {"hardtanh", "hardtanh", "min=t_min:f32 max=t_max:f32"},
+    {"thresholded_relu", "thresholded_relu", "threshold:f32 value:f32"},
+    {"stanh", "stanh", "scale_a:f32 scale_b:f32"}, {"flatten", "flatten", "start_axis:i32 stop_axis:i32"},
+    {"transpose", "transpose", "perm:i32s"}, {"flip", "flip", "axis:i32s"}, {"tril", "tril", "diagonal:i32"},
+    {"triu", "triu", "diagonal:i32"}, {"squeeze", "squeeze", "@axis"}, {"unsqueeze", "unsqueeze", "@axis"},
+    {"tile", "tile", "@repeat_times"}, {"reshape", "reshape", "@shape"},
+    {"view_as_shape", "reshape", "@shape"}, {"all", "all", "axis:i64s keepdim:bool"},
+    {"any", "any", "axis:i64s keepdim:bool"}, {"amax", "amax", "axis:i64s keepdim:bool"},
+    {"amin", "amin", "axis:i64s keepdim:bool"}, {"mean", "mean", "@axis keepdim:bool"},
+    {"max", "max", "@axis keepdim:bool"}, {"min", "min", "@axis keepdim:bool"},
+    {"gather_nd", "gather_nd", ""}, {"index_select", "index_select", "axis:i32"},
     {"scatter_nd_add", "scatter_nd_add", ""}, {"index_sample", "index_sample", ""},
     {"argsort", "argsort", "axis:i32 descending:bool stable:bool"},
-    {"pixel_shuffle", "pixel_shuffle", "upscale_factor:i32 data_format:str"}, {"matmul", "matmul", "transpose_x:bool transpose_y:bool"},
+    {"pixel_shuffle", "pixel_shuffle", "upscale_factor:i32 data_format:str"},
+    {"matmul", "matmul", "transpose_x:bool transpose_y:bool"},
 };
+// clang-format on
 
 G::Attr attribute(PirNode& n, const std::string& row, const std::string& name, const std::string& kind) {
   const char* to = name.c_str();
@@ -111,20 +123,29 @@ void atan2(PirNode& n) {  // does not broadcast
   std::vector<Id> in;
   for (Id id : n.in) {
     id = n.g.cast(id, t);
-    in.push_back(n.g.type(id).dims == n.out[0].dims ? id : n.g.op("add", {id, zeros_of(n.g, n.in, t, n.out[0].dims)}, {}, n.out[0]));
+    in.push_back(n.g.type(id).dims == n.out[0].dims
+                     ? id
+                     : n.g.op("add", {id, zeros_of(n.g, n.in, t, n.out[0].dims)}, {}, n.out[0]));
   }
   n.done(n.g.op("atan2", in, {}, n.out[0]));
 }
-// The shape of a number beside a value: [1] where it broadcasts, as oneDNN's operators in Paddle know no value without axes.
-std::vector<int64_t> beside(const std::vector<int64_t>& dims) { return dims.empty() ? dims : std::vector<int64_t>{1}; }
+// The shape of a number beside a value: [1] where it broadcasts, as oneDNN's operators in Paddle know no
+// value without axes.
+std::vector<int64_t> beside(const std::vector<int64_t>& dims) {
+  return dims.empty() ? dims : std::vector<int64_t>{1};
+}
 void affine(PirNode& n) {  // x * scale / divisor + shift
   Id x = n.in[0];
   const DType t = n.out[0].dtype;
   const PirType same{t, n.out[0].dims};
   x = n.g.cast(x, t);
   const auto step = [&](const char* op, const char* name, double neutral) {
-    if (n.open(name)) x = n.g.op(op, {x, n.g.cast(n.g.op("reshape", {n.sizes(name), n.g.ints({})}, {}, {DType::kInt64, {}}), t)}, {}, same);
-    else if (n.real(name) != neutral) x = n.g.op(op, {x, n.g.number(n.real(name), t, beside(same.dims))}, {}, same);
+    if (n.open(name))
+      x = n.g.op(op,
+                 {x, n.g.cast(n.g.op("reshape", {n.sizes(name), n.g.ints({})}, {}, {DType::kInt64, {}}), t)},
+                 {}, same);
+    else if (n.real(name) != neutral)
+      x = n.g.op(op, {x, n.g.number(n.real(name), t, beside(same.dims))}, {}, same);
   };
   step("multiply", "scale", 1), step("divide", "divisor", 1), step("add", "shift", 0);
   n.done(x);
@@ -133,20 +154,24 @@ void scale(PirNode& n) {
   const DType t = n.out[0].dtype;
   Id x = n.g.cast(n.in[0], t);
   const Id s = n.g.cast(n.arg("scale"), t), b = n.g.cast(n.arg("bias"), t);
-  if (n.flag("bias_after_scale")) x = n.g.op("add", {n.g.op("multiply", {x, s}, {}, n.out[0]), b}, {}, n.out[0]);
+  if (n.flag("bias_after_scale"))
+    x = n.g.op("add", {n.g.op("multiply", {x, s}, {}, n.out[0]), b}, {}, n.out[0]);
   else x = n.g.op("multiply", {n.g.op("add", {x, b}, {}, n.out[0]), s}, {}, n.out[0]);
   n.done(x);
 }
 void clip(PirNode& n) {
   const DType t = n.out[0].dtype;
   const Id low = n.g.cast(n.arg("min"), t), high = n.g.cast(n.arg("max"), t);
-  n.done(n.g.op("minimum", {n.g.op("maximum", {n.g.cast(n.in[0], t), low}, {}, n.out[0]), high}, {}, n.out[0]));
+  n.done(
+      n.g.op("minimum", {n.g.op("maximum", {n.g.cast(n.in[0], t), low}, {}, n.out[0]), high}, {}, n.out[0]));
 }
-// Paddle's `where` does not broadcast: operands are brought to the shape of the result by adding zeros of that shape.
+// Paddle's `where` does not broadcast: operands are brought to the shape of the result by adding zeros of
+// that shape.
 Id zeros_of(G& g, const std::vector<Id>& operands, DType t, const std::vector<int64_t>& dims) {
   Id z = 0;
   for (Id id : operands) {
-    const Id one = g.op("full_like", {id, g.number(0, t, {1})}, {G::dtype("dtype", t), G::place()}, {t, g.type(id).dims});
+    const Id one = g.op("full_like", {id, g.number(0, t, {1})}, {G::dtype("dtype", t), G::place()},
+                        {t, g.type(id).dims});
     z = z ? g.op("add", {z, one}, {}, {t, dims}) : one;
   }
   return z;
@@ -157,9 +182,12 @@ Id select(G& g, Id condition, Id x, Id y, const PirType& out) {
   for (Id id : operands) alike = alike && g.type(id).dims == out.dims;
   if (!alike) {
     if (g.type(condition).dims != out.dims)
-      condition = g.op("logical_or", {condition, g.cast(zeros_of(g, operands, DType::kInt32, out.dims), DType::kBool)}, {}, {DType::kBool, out.dims});
+      condition = g.op("logical_or",
+                       {condition, g.cast(zeros_of(g, operands, DType::kInt32, out.dims), DType::kBool)}, {},
+                       {DType::kBool, out.dims});
     for (Id* id : {&x, &y})
-      if (g.type(*id).dims != out.dims) *id = g.op("add", {*id, zeros_of(g, operands, out.dtype, out.dims)}, {}, out);
+      if (g.type(*id).dims != out.dims)
+        *id = g.op("add", {*id, zeros_of(g, operands, out.dtype, out.dims)}, {}, out);
   }
   return g.op("where", {condition, x, y}, {}, out);
 }
@@ -168,32 +196,44 @@ void where(PirNode& n) {
   n.done(select(n.g, n.in[0], n.g.cast(n.in[1], t), n.g.cast(n.in[2], t), n.out[0]));
 }
 void embedding(PirNode& n) {
-  n.done(n.g.op("embedding", {n.in[0], n.in[1]}, {G::i64("padding_idx", n.none("padding_idx") ? -1 : n.integer("padding_idx")), G::flag("sparse", false)}, n.out[0]));
+  n.done(n.g.op("embedding", {n.in[0], n.in[1]},
+                {G::i64("padding_idx", n.none("padding_idx") ? -1 : n.integer("padding_idx")),
+                 G::flag("sparse", false)},
+                n.out[0]));
 }
 void cast(PirNode& n) { n.done(n.g.op("cast", {n.in[0]}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0])); }
 void pass(PirNode& n) { n.done(n.in[0]); }
 void softmax(PirNode& n) {
-  n.done(n.g.op(n.node.op->name.c_str(), {n.g.cast(n.in[0], n.out[0].dtype)}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
+  n.done(n.g.op(n.node.op->name.c_str(), {n.g.cast(n.in[0], n.out[0].dtype)},
+                {G::i32("axis", n.integer("axis"))}, n.out[0]));
 }
-void neg(PirNode& n) { n.done(n.g.op("multiply", {n.in[0], n.g.number(-1, n.out[0].dtype, beside(n.out[0].dims))}, {}, n.out[0])); }
+void neg(PirNode& n) {
+  n.done(n.g.op("multiply", {n.in[0], n.g.number(-1, n.out[0].dtype, beside(n.out[0].dims))}, {}, n.out[0]));
+}
 
 // ---- making ----
 std::vector<int64_t> all_dims(const Ints& v) { return {v.begin(), v.end()}; }
 void full(PirNode& n) {
   const double v = n.real("value");
   if (!n.open("shape")) return n.done(n.g.number(v, n.out[0].dtype, all_dims(n.ints("shape"))));
-  n.done(n.g.op("full_with_tensor", {n.g.number(v, n.out[0].dtype, {}), n.sizes("shape")}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+  n.done(n.g.op("full_with_tensor", {n.g.number(v, n.out[0].dtype, {}), n.sizes("shape")},
+                {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
 }
 void fill(PirNode& n) {
-  n.done(n.g.op("full_with_tensor", {n.g.cast(n.in[0], n.out[0].dtype), n.sizes("shape")}, {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+  n.done(n.g.op("full_with_tensor", {n.g.cast(n.in[0], n.out[0].dtype), n.sizes("shape")},
+                {G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
 }
 void full_like(PirNode& n) {
-  n.done(n.g.op("multiply", {n.g.op("full_like", {n.in[0], n.g.number(1, n.out[0].dtype, {1})}, {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]),
-                             n.g.cast(n.in[1], n.out[0].dtype)}, {}, n.out[0]));
+  n.done(n.g.op("multiply",
+                {n.g.op("full_like", {n.in[0], n.g.number(1, n.out[0].dtype, {1})},
+                        {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]),
+                 n.g.cast(n.in[1], n.out[0].dtype)},
+                {}, n.out[0]));
 }
 template <int kValue>
 void constant_like(PirNode& n) {
-  n.done(n.g.op("full_like", {n.in[0], n.g.number(kValue, n.out[0].dtype, {1})}, {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]));
+  n.done(n.g.op("full_like", {n.in[0], n.g.number(kValue, n.out[0].dtype, {1})},
+                {G::dtype("dtype", n.out[0].dtype), G::place()}, n.out[0]));
 }
 void iota(PirNode& n) {  // 0, 1, ... along an axis
   const auto axis = static_cast<size_t>(n.integer("axis"));
@@ -201,9 +241,11 @@ void iota(PirNode& n) {  // 0, 1, ... along an axis
   const Id shape = n.sizes("shape");
   const auto at = static_cast<int64_t>(axis);
   const Id size = n.g.op("slice", {shape, n.g.ints({at}), n.g.ints({at + 1})},
-                         {G::i64s("axes", {0}), G::i64s("infer_flags", {1}), G::i64s("decrease_axis", {})}, {DType::kInt64, {1}});
-  const Id row = n.g.op("arange", {n.g.number(0, DType::kInt64, {1}), size, n.g.number(1, DType::kInt64, {1})},
-                        {G::dtype("dtype", DType::kInt64), G::place()}, {DType::kInt64, {n.out[0].dims[axis]}});
+                         {G::i64s("axes", {0}), G::i64s("infer_flags", {1}), G::i64s("decrease_axis", {})},
+                         {DType::kInt64, {1}});
+  const Id row =
+      n.g.op("arange", {n.g.number(0, DType::kInt64, {1}), size, n.g.number(1, DType::kInt64, {1})},
+             {G::dtype("dtype", DType::kInt64), G::place()}, {DType::kInt64, {n.out[0].dims[axis]}});
   n.done(n.g.op("reshape", {n.g.cast(row, t), shape}, {}, n.out[0]));
 }
 void arange(PirNode& n) {
@@ -221,11 +263,18 @@ void broadcast(PirNode& n) { n.done(n.g.op("expand", {n.in[0], n.sizes("shape")}
 void concat(PirNode& n) {
   std::vector<Id> in;
   for (Id id : n.in) in.push_back(n.g.cast(id, n.out[0].dtype));
-  n.done(n.g.op("concat", {n.g.combine(in), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out[0]));
+  n.done(n.g.op("concat",
+                {n.g.combine(in), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {},
+                n.out[0]));
 }
-void stack(PirNode& n) { n.done(n.g.op("stack", {n.g.combine(n.in)}, {G::i32("axis", n.integer("axis"))}, n.out[0])); }
+void stack(PirNode& n) {
+  n.done(n.g.op("stack", {n.g.combine(n.in)}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
+}
 void split(PirNode& n) {
-  n.result = n.g.list_op("split", {n.in[0], n.sizes("sizes"), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out);
+  n.result = n.g.list_op(
+      "split",
+      {n.in[0], n.sizes("sizes"), n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {},
+      n.out);
 }
 void slice(PirNode& n) {
   const Ints axes = n.ints("axes"), flags(axes.size(), 1);
@@ -235,20 +284,27 @@ void slice(PirNode& n) {
   for (int64_t s : strides) unit = unit && s == 1;
   if (unit && !(strided && n.open("strides")))
     return n.done(n.g.op("slice", {n.in[0], n.sizes("starts"), n.sizes("ends")},
-                         {G::i64s("axes", axes), G::i64s("infer_flags", flags), G::i64s("decrease_axis", {})}, n.out[0]));
-  n.done(n.g.op("strided_slice", {n.in[0], n.sizes("starts"), n.sizes("ends"), n.sizes("strides")}, {G::i32s("axes", axes)}, n.out[0]));
+                         {G::i64s("axes", axes), G::i64s("infer_flags", flags), G::i64s("decrease_axis", {})},
+                         n.out[0]));
+  n.done(n.g.op("strided_slice", {n.in[0], n.sizes("starts"), n.sizes("ends"), n.sizes("strides")},
+                {G::i32s("axes", axes)}, n.out[0]));
 }
 void gather(PirNode& n) {
-  n.done(n.g.op("gather", {n.in[0], n.in[1], n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})}, {}, n.out[0]));
+  n.done(n.g.op("gather",
+                {n.in[0], n.in[1], n.g.number(static_cast<double>(n.integer("axis")), DType::kInt32, {1})},
+                {}, n.out[0]));
 }
 void roll(PirNode& n) {
-  n.done(n.g.op("roll", {n.in[0], n.sizes("shifts")}, {G::i64s("axis", n.none("axis") ? Ints() : n.ints("axis"))}, n.out[0]));
+  n.done(n.g.op("roll", {n.in[0], n.sizes("shifts")},
+                {G::i64s("axis", n.none("axis") ? Ints() : n.ints("axis"))}, n.out[0]));
 }
 void swapaxes(PirNode& n) {
   const auto rank = static_cast<int64_t>(n.g.type(n.in[0]).dims.size());
   Ints perm(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), int64_t{0});
-  const auto at = [&](const char* a) { return static_cast<size_t>(n.integer(a) < 0 ? n.integer(a) + rank : n.integer(a)); };
+  const auto at = [&](const char* a) {
+    return static_cast<size_t>(n.integer(a) < 0 ? n.integer(a) + rank : n.integer(a));
+  };
   std::swap(perm[at("axis0")], perm[at("axis1")]);
   n.done(n.g.op("transpose", {n.in[0]}, {G::i32s("perm", perm)}, n.out[0]));
 }
@@ -259,7 +315,8 @@ void transposed(PirNode& n) {
 // Paddle's operator does not broadcast: whichever has extent 1 off the axis is expanded to the other.
 void take_along_axis(PirNode& n) {
   const std::vector<int64_t> dims[2] = {n.g.type(n.in[0]).dims, n.g.type(n.in[1]).dims};
-  const auto axis = static_cast<size_t>(n.integer("axis") < 0 ? n.integer("axis") + static_cast<int64_t>(dims[0].size()) : n.integer("axis"));
+  const auto axis = static_cast<size_t>(
+      n.integer("axis") < 0 ? n.integer("axis") + static_cast<int64_t>(dims[0].size()) : n.integer("axis"));
   Id made[2];
   for (int k : {0, 1}) {
     std::vector<Id> parts;
@@ -274,13 +331,17 @@ void take_along_axis(PirNode& n) {
       wider = true, t.dims[d] = other;
       parts.push_back(other >= 0 ? n.g.ints({other}) : n.dim_of(n.in[static_cast<size_t>(1 - k)], d));
     }
-    made[k] = !wider ? n.in[static_cast<size_t>(k)] : n.g.op("expand", {n.in[static_cast<size_t>(k)], n.join(parts)}, {}, t);
+    made[k] = !wider ? n.in[static_cast<size_t>(k)]
+                     : n.g.op("expand", {n.in[static_cast<size_t>(k)], n.join(parts)}, {}, t);
   }
   n.done(n.g.op("take_along_axis", {made[0], made[1]}, {G::i32("axis", n.integer("axis"))}, n.out[0]));
 }
 void one_hot(PirNode& n) {
-  n.done(n.g.cast(n.g.op("one_hot", {n.in[0], n.g.number(static_cast<double>(n.integer("num_classes")), DType::kInt32, {1})}, {},
-                         {DType::kFloat32, n.out[0].dims}), n.out[0].dtype));
+  n.done(n.g.cast(
+      n.g.op("one_hot",
+             {n.in[0], n.g.number(static_cast<double>(n.integer("num_classes")), DType::kInt32, {1})}, {},
+             {DType::kFloat32, n.out[0].dims}),
+      n.out[0].dtype));
 }
 void pad(PirNode& n) {  // pairs of all axes; the last three of five can be padded with every mode
   const std::string mode = n.text("mode");
@@ -288,10 +349,12 @@ void pad(PirNode& n) {  // pairs of all axes; the last three of five can be padd
   if (n.open("pairs")) n.cannot("its widths depend on the sizes of the inputs");
   if (std::any_of(pairs.begin(), pairs.end(), [](int64_t w) { return w < 0; })) n.cannot("a negative width");
   if (mode == "constant")
-    return n.done(n.g.op("pad", {n.in[0], n.g.number(n.real("value"), n.out[0].dtype, {1})}, {G::i32s("paddings", pairs)}, n.out[0]));
+    return n.done(n.g.op("pad", {n.in[0], n.g.number(n.real("value"), n.out[0].dtype, {1})},
+                         {G::i32s("paddings", pairs)}, n.out[0]));
   const auto& dims = n.g.type(n.in[0]).dims;
   const size_t rank = dims.size();
-  if (rank < 3 || rank > 5 || pairs[0] || pairs[1] || pairs[2] || pairs[3]) n.cannot(cat("padding '", mode, "' of the first two axes"));
+  if (rank < 3 || rank > 5 || pairs[0] || pairs[1] || pairs[2] || pairs[3])
+    n.cannot(cat("padding '", mode, "' of the first two axes"));
   Ints given(6, 0), missing;
   for (size_t k = 2; k < rank; ++k) {  // from the last axis
     const size_t to = rank - 1 - k;
@@ -303,7 +366,9 @@ void pad(PirNode& n) {  // pairs of all axes; the last three of five can be padd
   full.insert(full.begin() + 2, 5 - rank, 1), out.insert(out.begin() + 2, 5 - rank, 1);
   const DType t = n.out[0].dtype;
   if (rank < 5) x = n.g.op("unsqueeze", {x, n.g.ints(missing)}, {}, {t, full});
-  x = n.g.op("pad3d", {x, n.g.ints(given)}, {G::text("mode", mode), G::f64("pad_value", n.real("value")), G::text("data_format", "NCDHW")}, {t, out});
+  x = n.g.op("pad3d", {x, n.g.ints(given)},
+             {G::text("mode", mode), G::f64("pad_value", n.real("value")), G::text("data_format", "NCDHW")},
+             {t, out});
   if (rank < 5) x = n.g.op("squeeze", {x, n.g.ints(missing)}, {}, n.out[0]);
   n.done(x);
 }
@@ -320,49 +385,67 @@ void prod(PirNode& n) {
 }
 void logsumexp(PirNode& n) {
   const bool all = n.none("axis");
-  n.done(n.g.op("logsumexp", {n.in[0]}, {G::i32s("axis", all ? Ints() : n.ints("axis")), G::flag("keepdim", n.flag("keepdim")), G::flag("reduce_all", all)}, n.out[0]));
+  n.done(n.g.op("logsumexp", {n.in[0]},
+                {G::i32s("axis", all ? Ints() : n.ints("axis")), G::flag("keepdim", n.flag("keepdim")),
+                 G::flag("reduce_all", all)},
+                n.out[0]));
 }
 void arg_extreme(PirNode& n) {
   const bool flatten = n.none("axis");
-  n.done(n.g.op(n.node.op->name.c_str(), {n.in[0], n.g.number(flatten ? 0 : static_cast<double>(n.integer("axis")), DType::kInt64, {1})},
-                {G::flag("keepdims", n.flag("keepdim")), G::flag("flatten", flatten), G::dtype("dtype", n.out[0].dtype)}, n.out[0]));
+  n.done(
+      n.g.op(n.node.op->name.c_str(),
+             {n.in[0], n.g.number(flatten ? 0 : static_cast<double>(n.integer("axis")), DType::kInt64, {1})},
+             {G::flag("keepdims", n.flag("keepdim")), G::flag("flatten", flatten),
+              G::dtype("dtype", n.out[0].dtype)},
+             n.out[0]));
 }
 void topk(PirNode& n) {
   n.result = n.g.ops("topk", {n.in[0], n.g.number(static_cast<double>(n.integer("k")), DType::kInt32, {1})},
-                     {G::i32("axis", n.none("axis") ? -1 : n.integer("axis")), G::flag("largest", n.flag("largest")), G::flag("sorted", true)}, n.out);
+                     {G::i32("axis", n.none("axis") ? -1 : n.integer("axis")),
+                      G::flag("largest", n.flag("largest")), G::flag("sorted", true)},
+                     n.out);
 }
 void sort(PirNode& n) {
-  n.result = {n.g.ops("argsort", {n.in[0]}, {G::i32("axis", n.integer("axis")), G::flag("descending", n.flag("descending")), G::flag("stable", true)},
+  n.result = {n.g.ops("argsort", {n.in[0]},
+                      {G::i32("axis", n.integer("axis")), G::flag("descending", n.flag("descending")),
+                       G::flag("stable", true)},
                       {n.out[0], {DType::kInt64, n.out[0].dims}})[0]};
 }
 void cumsum(PirNode& n) {
   const bool flat = n.none("axis");
-  n.done(n.g.op("cumsum", {n.g.cast(n.in[0], n.out[0].dtype), n.g.number(flat ? -1 : static_cast<double>(n.integer("axis")), DType::kInt32, {1})},
-                {G::flag("flatten", flat), G::flag("exclusive", false), G::flag("reverse", false)}, n.out[0]));
+  n.done(n.g.op("cumsum",
+                {n.g.cast(n.in[0], n.out[0].dtype),
+                 n.g.number(flat ? -1 : static_cast<double>(n.integer("axis")), DType::kInt32, {1})},
+                {G::flag("flatten", flat), G::flag("exclusive", false), G::flag("reverse", false)},
+                n.out[0]));
 }
 
 std::unordered_map<std::string_view, PirRule>& rules() {
   static auto* all = new std::unordered_map<std::string_view, PirRule>;
   return *all;
 }
+// clang-format off
 const PirRules table{
     {"add", binary<"add">}, {"subtract", binary<"subtract">}, {"multiply", binary<"multiply">},
     {"divide", in_result_type<"divide">}, {"maximum", binary<"maximum">}, {"minimum", binary<"minimum">},
-    {"pow", binary<"elementwise_pow">}, {"remainder", binary<"remainder">}, {"floor_divide", binary<"floor_divide">},
-    {"fmax", binary<"fmax">}, {"fmin", binary<"fmin">}, {"atan2", atan2}, {"equal", binary<"equal">},
-    {"not_equal", binary<"not_equal">}, {"less_than", binary<"less_than">}, {"less_equal", binary<"less_equal">},
+    {"pow", binary<"elementwise_pow">}, {"remainder", binary<"remainder">},
+    {"floor_divide", binary<"floor_divide">}, {"fmax", binary<"fmax">}, {"fmin", binary<"fmin">},
+    {"atan2", atan2}, {"equal", binary<"equal">}, {"not_equal", binary<"not_equal">},
+    {"less_than", binary<"less_than">}, {"less_equal", binary<"less_equal">},
     {"greater_than", binary<"greater_than">}, {"greater_equal", binary<"greater_equal">},
     {"logical_and", binary<"logical_and">}, {"logical_or", binary<"logical_or">},
     {"logical_xor", binary<"logical_xor">}, {"bitwise_and", binary<"bitwise_and">},
     {"bitwise_or", binary<"bitwise_or">}, {"bitwise_xor", binary<"bitwise_xor">}, {"affine", affine},
-    {"scale", scale}, {"clip", clip}, {"where", where}, {"embedding", embedding}, {"cast", cast}, {"leaf", pass},
-    {"again", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg}, {"full", full}, {"fill", fill},
-    {"full_like", full_like}, {"zeros_like", constant_like<0>}, {"ones_like", constant_like<1>}, {"iota", iota},
-    {"arange_static", arange}, {"broadcast_to", broadcast}, {"concat", concat}, {"concat_same", concat},
-    {"stack", stack}, {"split", split}, {"slice", slice}, {"strided_slice", slice}, {"gather", gather},
-    {"roll", roll}, {"take_along_axis", take_along_axis}, {"swapaxes", swapaxes}, {"t", transposed},
-    {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum}, {"prod", prod}, {"logsumexp", logsumexp},
-    {"argmax", arg_extreme}, {"argmin", arg_extreme}, {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}};
+    {"scale", scale}, {"clip", clip}, {"where", where}, {"embedding", embedding}, {"cast", cast},
+    {"leaf", pass}, {"again", pass}, {"softmax", softmax}, {"log_softmax", softmax}, {"neg", neg},
+    {"full", full}, {"fill", fill}, {"full_like", full_like}, {"zeros_like", constant_like<0>},
+    {"ones_like", constant_like<1>}, {"iota", iota}, {"arange_static", arange}, {"broadcast_to", broadcast},
+    {"concat", concat}, {"concat_same", concat}, {"stack", stack}, {"split", split}, {"slice", slice},
+    {"strided_slice", slice}, {"gather", gather}, {"roll", roll}, {"take_along_axis", take_along_axis},
+    {"swapaxes", swapaxes}, {"t", transposed}, {"one_hot", one_hot}, {"pad_core", pad}, {"sum", sum},
+    {"prod", prod}, {"logsumexp", logsumexp}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
+    {"topk", topk}, {"sort", sort}, {"cumsum", cumsum}};
+// clang-format on
 const Plain* plain(std::string_view row) {
   static const auto* all = [] {
     auto* m = new std::unordered_map<std::string_view, const Plain*>;
@@ -376,20 +459,29 @@ const Plain* plain(std::string_view row) {
 // ---- elementwise rows without a counterpart: their arithmetic, one operator per primitive ----
 const char* operator_of(Prim p) {
   switch (p) {
-    case Prim::kAdd: return "add"; case Prim::kSub: return "subtract"; case Prim::kMul: return "multiply"; case Prim::kDiv: return "divide";
-    case Prim::kFloorDiv: return "floor_divide"; case Prim::kMod: return "remainder"; case Prim::kMax: return "maximum";
-    case Prim::kMin: return "minimum"; case Prim::kPow: return "elementwise_pow"; case Prim::kAtan2: return "atan2"; case Prim::kAbs: return "abs";
-    case Prim::kSign: return "sign"; case Prim::kExp: return "exp"; case Prim::kExpm1: return "expm1"; case Prim::kLog: return "log";
-    case Prim::kLog1p: return "log1p"; case Prim::kSqrt: return "sqrt"; case Prim::kRsqrt: return "rsqrt"; case Prim::kSin: return "sin";
-    case Prim::kCos: return "cos"; case Prim::kTan: return "tan"; case Prim::kAsin: return "asin"; case Prim::kAcos: return "acos";
-    case Prim::kAtan: return "atan"; case Prim::kSinh: return "sinh"; case Prim::kCosh: return "cosh"; case Prim::kTanh: return "tanh";
-    case Prim::kAsinh: return "asinh"; case Prim::kAcosh: return "acosh"; case Prim::kAtanh: return "atanh"; case Prim::kErf: return "erf";
-    case Prim::kFloor: return "floor"; case Prim::kCeil: return "ceil"; case Prim::kRound: return "round"; case Prim::kTrunc: return "trunc";
-    case Prim::kErfinv: return "erfinv"; case Prim::kLgamma: return "lgamma"; case Prim::kDigamma: return "digamma";
-    case Prim::kIsNan: return "isnan"; case Prim::kIsInf: return "isinf"; case Prim::kIsFinite: return "isfinite"; case Prim::kEq: return "equal";
-    case Prim::kNe: return "not_equal"; case Prim::kLt: return "less_than"; case Prim::kLe: return "less_equal"; case Prim::kGt: return "greater_than";
-    case Prim::kGe: return "greater_equal"; case Prim::kAnd: return "logical_and"; case Prim::kOr: return "logical_or";
-    case Prim::kXor: return "logical_xor"; case Prim::kNot: return "logical_not"; case Prim::kSelect: return "where";
+    // clang-format off
+    case Prim::kAdd: return "add"; case Prim::kSub: return "subtract"; case Prim::kMul: return "multiply";
+    case Prim::kDiv: return "divide"; case Prim::kFloorDiv: return "floor_divide";
+    case Prim::kMod: return "remainder"; case Prim::kMax: return "maximum"; case Prim::kMin: return "minimum";
+    case Prim::kPow: return "elementwise_pow"; case Prim::kAtan2: return "atan2";
+    case Prim::kAbs: return "abs"; case Prim::kSign: return "sign"; case Prim::kExp: return "exp";
+    case Prim::kExpm1: return "expm1"; case Prim::kLog: return "log"; case Prim::kLog1p: return "log1p";
+    case Prim::kSqrt: return "sqrt"; case Prim::kRsqrt: return "rsqrt"; case Prim::kSin: return "sin";
+    case Prim::kCos: return "cos"; case Prim::kTan: return "tan"; case Prim::kAsin: return "asin";
+    case Prim::kAcos: return "acos"; case Prim::kAtan: return "atan"; case Prim::kSinh: return "sinh";
+    case Prim::kCosh: return "cosh"; case Prim::kTanh: return "tanh"; case Prim::kAsinh: return "asinh";
+    case Prim::kAcosh: return "acosh"; case Prim::kAtanh: return "atanh"; case Prim::kErf: return "erf";
+    case Prim::kFloor: return "floor"; case Prim::kCeil: return "ceil"; case Prim::kRound: return "round";
+    case Prim::kTrunc: return "trunc"; case Prim::kErfinv: return "erfinv";
+    case Prim::kLgamma: return "lgamma"; case Prim::kDigamma: return "digamma";
+    case Prim::kIsNan: return "isnan"; case Prim::kIsInf: return "isinf";
+    case Prim::kIsFinite: return "isfinite"; case Prim::kEq: return "equal";
+    case Prim::kNe: return "not_equal"; case Prim::kLt: return "less_than";
+    case Prim::kLe: return "less_equal"; case Prim::kGt: return "greater_than";
+    case Prim::kGe: return "greater_equal"; case Prim::kAnd: return "logical_and";
+    case Prim::kOr: return "logical_or"; case Prim::kXor: return "logical_xor";
+    case Prim::kNot: return "logical_not"; case Prim::kSelect: return "where";
+    // clang-format on
     default: return nullptr;
   }
 }
@@ -397,10 +489,13 @@ const char* operator_of(Prim p) {
 void write_expression(PirNode& n) {
   if (n.out.size() != 1 || n.node.open.size()) n.cannot("there is no counterpart");
   Values dummies;  // types are enough for an expression
-  for (Id id : n.in) dummies.push_back(make_input({n.g.type(id).dtype, Shape(n.g.type(id).dims.size(), 1)}, 0));
+  for (Id id : n.in)
+    dummies.push_back(make_input({n.g.type(id).dtype, Shape(n.g.type(id).dims.size(), 1)}, 0));
   const Call c(*n.node.op, dummies.data(), static_cast<uint32_t>(dummies.size()), n.node.attrs);
   const auto e = scalar_expr(c);
-  const DType work = is_half(n.out[0].dtype) ? DType::kFloat32 : n.out[0].dtype == DType::kBool ? promoted(n) : n.out[0].dtype;
+  const DType work = is_half(n.out[0].dtype)          ? DType::kFloat32
+                     : n.out[0].dtype == DType::kBool ? promoted(n)
+                                                      : n.out[0].dtype;
   std::vector<Id> made(e->nodes.size());
   const auto shape_of = [&](std::initializer_list<Id> ids) {
     std::vector<int64_t> s;
@@ -417,9 +512,16 @@ void write_expression(PirNode& n) {
   for (size_t k = 0; k < e->nodes.size(); ++k) {
     const ExprNode& x = e->nodes[k];
     switch (x.prim) {
-      case Prim::kArg: made[k] = n.g.cast(n.in[static_cast<size_t>(x.a)], n.g.type(n.in[static_cast<size_t>(x.a)]).dtype == DType::kBool ? DType::kBool : work); continue;
+      case Prim::kArg:
+        made[k] =
+            n.g.cast(n.in[static_cast<size_t>(x.a)],
+                     n.g.type(n.in[static_cast<size_t>(x.a)]).dtype == DType::kBool ? DType::kBool : work);
+        continue;
       case Prim::kConst: made[k] = n.g.number(x.imm, work, beside(n.out[0].dims)); continue;
-      case Prim::kNeg: made[k] = n.g.op("multiply", {made[x.a], n.g.number(-1, work, beside(n.g.type(made[x.a]).dims))}, {}, n.g.type(made[x.a])); continue;
+      case Prim::kNeg:
+        made[k] = n.g.op("multiply", {made[x.a], n.g.number(-1, work, beside(n.g.type(made[x.a]).dims))}, {},
+                         n.g.type(made[x.a]));
+        continue;
       case Prim::kFma: {
         const PirType t{work, shape_of({made[x.a], made[x.b], made[x.c]})};
         made[k] = n.g.op("add", {n.g.op("multiply", {made[x.a], made[x.b]}, {}, t), made[x.c]}, {}, t);
@@ -430,7 +532,9 @@ void write_expression(PirNode& n) {
     }
     const char* op = operator_of(x.prim);
     if (!op) n.cannot(cat("there is no operator for ", prim_info(x.prim).name));
-    const bool to_bool = prim_info(x.prim).to_bool || ((x.prim == Prim::kAnd || x.prim == Prim::kOr || x.prim == Prim::kXor || x.prim == Prim::kNot));
+    const bool to_bool =
+        prim_info(x.prim).to_bool ||
+        ((x.prim == Prim::kAnd || x.prim == Prim::kOr || x.prim == Prim::kXor || x.prim == Prim::kNot));
     std::vector<Id> in{made[x.a]};
     if (x.b >= 0) in.push_back(made[x.b]);
     if (x.c >= 0) in.push_back(made[x.c]);
@@ -457,7 +561,8 @@ std::string pir_support(const OpDef& op) {
   for (const ArgSpec& a : op.args)
     if (a.kind == ArgKind::kTensorList) return "none";
   const auto missing = [](Prim p) {
-    return p != Prim::kArg && p != Prim::kConst && p != Prim::kNeg && p != Prim::kFma && p != Prim::kCast && !operator_of(p);
+    return p != Prim::kArg && p != Prim::kConst && p != Prim::kNeg && p != Prim::kFma && p != Prim::kCast &&
+           !operator_of(p);
   };
   return row_uses(op, missing) ? "none" : "arithmetic";
 }

@@ -42,14 +42,19 @@ PirGraph::Attr PirGraph::reals(const char* name, const std::vector<double>& v) {
   for (double d : v) a.push_back(real("0.a_f64", d));
   return {name, {{"#", "0.a_array"}, {"D", a}}};
 }
-PirGraph::Attr PirGraph::shape(const char* name, const std::vector<int64_t>& v) { return {name, {{"#", "1.a_intarray"}, {"D", v}}}; }
+PirGraph::Attr PirGraph::shape(const char* name, const std::vector<int64_t>& v) {
+  return {name, {{"#", "1.a_intarray"}, {"D", v}}};
+}
 PirGraph::Attr PirGraph::dtype(const char* name, std::optional<DType> t) {
   return {name, {{"#", "1.a_dtype"}, {"D", t ? std::string(dtype_name(*t)) : "Undefined(ALL_DTYPE)"}}};
 }
-PirGraph::Attr PirGraph::place(bool host) { return {"place", {{"#", "1.a_place"}, {"D", Json::array({host ? 1 : 0, 0, ""})}}}; }
+PirGraph::Attr PirGraph::place(bool host) {
+  return {"place", {{"#", "1.a_place"}, {"D", Json::array({host ? 1 : 0, 0, ""})}}};
+}
 
 PirGraph::Json PirGraph::type_json(const PirType& t) {
-  return {{"#", "0.t_dtensor"}, {"D", Json::array({{{"#", type_code(t.dtype)}}, t.dims, "NCHW", Json::array(), 0})}};
+  return {{"#", "0.t_dtensor"},
+          {"D", Json::array({{{"#", type_code(t.dtype)}}, t.dims, "NCHW", Json::array(), 0})}};
 }
 
 // ---- operators ----
@@ -58,7 +63,8 @@ PirGraph::Json PirGraph::out(const PirType& t, Id* id) {
   types_[*id] = t;
   return {{"%", *id}, {"TT", type_json(t)}};
 }
-void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs, const std::vector<Id>& ids) {
+void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Attr> attrs, Json outs,
+                    const std::vector<Id>& ids) {
   records_.push_back({type, in, ids, attrs});
   Json a = Json::array(), i = Json::array(), stop = Json::array();
   for (Attr& at : attrs) a.push_back({{"AT", std::move(at.value)}, {"N", at.name}});
@@ -67,7 +73,8 @@ void PirGraph::push(const char* type, const std::vector<Id>& in, std::vector<Att
   const Json oa = {{{"AT", {{"#", "0.a_array"}, {"D", stop}}}, {"N", "stop_gradient"}}};
   ops_.push_back({{"#", type}, {"A", a}, {"I", i}, {"O", outs}, {"OA", Json::array({oa[0]})}});
 }
-std::vector<PirGraph::Id> PirGraph::ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> outs) {
+std::vector<PirGraph::Id> PirGraph::ops(const char* type, std::vector<Id> in, std::vector<Attr> attrs,
+                                        std::vector<PirType> outs) {
   Json o = Json::array();
   std::vector<Id> ids;
   for (const PirType& t : outs) {
@@ -75,7 +82,9 @@ std::vector<PirGraph::Id> PirGraph::ops(const char* type, std::vector<Id> in, st
     o.push_back(out(t, &id));
     ids.push_back(id);
   }
-  push((std::string(type).find('.') == std::string::npos ? "1." + std::string(type) : std::string(type)).c_str(), in, std::move(attrs), o, ids);
+  push((std::string(type).find('.') == std::string::npos ? "1." + std::string(type) : std::string(type))
+           .c_str(),
+       in, std::move(attrs), o, ids);
   return ids;
 }
 PirGraph::Id PirGraph::op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, PirType t) {
@@ -90,14 +99,17 @@ PirGraph::Id PirGraph::combine(const std::vector<Id>& ids) {
   push("0.combine", ids, {}, Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", members}}}}}), {id});
   return id;
 }
-std::vector<PirGraph::Id> PirGraph::list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs, std::vector<PirType> members) {
+std::vector<PirGraph::Id> PirGraph::list_op(const char* type, std::vector<Id> in, std::vector<Attr> attrs,
+                                            std::vector<PirType> members) {
   Json types = Json::array();
   for (const PirType& t : members) types.push_back(type_json(t));
   const Id id = next_++;
-  push(("1." + std::string(type)).c_str(), in, std::move(attrs), Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), {id});
+  push(("1." + std::string(type)).c_str(), in, std::move(attrs),
+       Json::array({{{"%", id}, {"TT", {{"#", "0.t_vec"}, {"D", types}}}}}), {id});
   return ops("0.split", {id}, {}, std::move(members));
 }
-std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, std::vector<Attr> attrs, const std::vector<Out>& outs) {
+std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, std::vector<Attr> attrs,
+                                          const std::vector<Out>& outs) {
   Json o = Json::array();
   std::vector<Id> ids, all;
   for (const Out& t : outs) {
@@ -122,14 +134,19 @@ std::vector<PirGraph::Id> PirGraph::mixed(const char* type, std::vector<Id> in, 
   return all;
 }
 PirGraph::Id PirGraph::input(const ProgramPort& p) {
-  return op("data", {}, {text("name", p.name), shape("shape", p.dims), dtype("dtype", p.dtype), place()}, {p.dtype, p.dims});
+  return op("data", {}, {text("name", p.name), shape("shape", p.dims), dtype("dtype", p.dtype), place()},
+            {p.dtype, p.dims});
 }
 PirGraph::Id PirGraph::parameter(const std::string& name, const PirType& t, bool trainable) {
   Id id;
   const Json o = out(t, &id);
   records_.push_back({"p", {}, {id}, {text("name", name), flag("trainable", trainable)}});
-  ops_.push_back({{"#", "p"}, {"A", Json::array({0, 1, 1, name})}, {"DA", Json::array()}, {"O", o},
-                  {"OA", Json::array({1, trainable ? 0 : 1, trainable ? 1 : 0})}, {"QA", Json::array()}});
+  ops_.push_back({{"#", "p"},
+                  {"A", Json::array({0, 1, 1, name})},
+                  {"DA", Json::array()},
+                  {"O", o},
+                  {"OA", Json::array({1, trainable ? 0 : 1, trainable ? 1 : 0})},
+                  {"QA", Json::array()}});
   return id;
 }
 void PirGraph::fetch(const std::string& name, Id id, int column) {
@@ -154,7 +171,9 @@ PirGraph::Id PirGraph::as_one_element(Id x) {
   if (const auto it = numbers_.find(x); it != numbers_.end()) return full(Attr(it->second), t, {1});
   return op("reshape", {x, ints({1})}, {}, {t, {1}});
 }
-PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) { return full(f64("value", v), t, std::move(dims)); }
+PirGraph::Id PirGraph::number(double v, DType t, std::vector<int64_t> dims) {
+  return full(f64("value", v), t, std::move(dims));
+}
 PirGraph::Id PirGraph::whole(int64_t v, DType t, std::vector<int64_t> dims) {
   constexpr int64_t kExact = int64_t{1} << 53;
   if (v >= -kExact && v <= kExact) return number(static_cast<double>(v), t, std::move(dims));
@@ -162,7 +181,8 @@ PirGraph::Id PirGraph::whole(int64_t v, DType t, std::vector<int64_t> dims) {
 }
 PirGraph::Id PirGraph::constant(const Value& v) {
   const TensorType& t = v.type();
-  if (is_complex(t.dtype)) fail(ErrorKind::kNotImplemented, "constants of complex numbers have no counterpart");
+  if (is_complex(t.dtype))
+    fail(ErrorKind::kNotImplemented, "constants of complex numbers have no counterpart");
   const Ref<Buffer> b = row_major(t, read_value(v));
   std::vector<double> data;
   Ints integers;
@@ -173,7 +193,9 @@ PirGraph::Id PirGraph::constant(const Value& v) {
   }
   const Attr values = is_integral(t.dtype) ? i64s("values", integers) : reals("values", data);
   const std::vector<int64_t> dims(t.shape.begin(), t.shape.end());
-  return op("assign_value_", {number(0, t.dtype, dims)}, {i32s("shape", Ints(dims.begin(), dims.end())), dtype("dtype", t.dtype), values, place()}, {t.dtype, dims});
+  return op("assign_value_", {number(0, t.dtype, dims)},
+            {i32s("shape", Ints(dims.begin(), dims.end())), dtype("dtype", t.dtype), values, place()},
+            {t.dtype, dims});
 }
 PirGraph::Id PirGraph::cast(Id x, DType t) {
   if (type(x).dtype == t) return x;
@@ -244,13 +266,16 @@ PirGraph::Id PirNode::sizes(std::string_view name) {
 }
 PirGraph::Id PirNode::join(const std::vector<PirGraph::Id>& parts) {
   if (parts.size() == 1) return parts[0];
-  return g.op("concat", {g.combine(parts), g.number(0, DType::kInt32, {1})}, {}, {DType::kInt64, {static_cast<int64_t>(parts.size())}});
+  return g.op("concat", {g.combine(parts), g.number(0, DType::kInt32, {1})}, {},
+              {DType::kInt64, {static_cast<int64_t>(parts.size())}});
 }
 PirGraph::Id PirNode::dim_of(PirGraph::Id x, size_t axis) {
   const auto at = static_cast<int64_t>(axis);
   const auto s = g.op("shape64", {x}, {}, {DType::kInt64, {static_cast<int64_t>(g.type(x).dims.size())}});
-  return g.op("slice", {s, g.ints({at}), g.ints({at + 1})},
-              {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})}, {DType::kInt64, {1}});
+  return g.op(
+      "slice", {s, g.ints({at}), g.ints({at + 1})},
+      {PirGraph::i64s("axes", {0}), PirGraph::i64s("infer_flags", {1}), PirGraph::i64s("decrease_axis", {})},
+      {DType::kInt64, {1}});
 }
 
 }  // namespace yuloh::formats

@@ -176,7 +176,8 @@ FileTensor tensor_in(const std::string& where, const Ref<Storage>& bytes, size_t
                 " times, which is refused.");
   FileTensor t;
   t.type = {e.held, shape};
-  if (e.held == DType::kBool && !only_bools(static_cast<const char*>(bytes->data) + offset, static_cast<size_t>(reach)))
+  if (e.held == DType::kBool &&
+      !only_bools(static_cast<const char*>(bytes->data) + offset, static_cast<size_t>(reach)))
     value_error("load: ", where, " holds bytes that are neither true nor false.");
   if (e.bytes == dtype_size(e.held) && !swap && std::strcmp(e.name, "U64") != 0 &&
       is_row_major(shape, strides)) {

@@ -30,12 +30,14 @@ struct Temporary {
 void write_beside(const WholeFile& f, Temporary* t) {
   static std::atomic<unsigned> count{0};  // two threads that write one path do not share a temporary file
   struct stat st;
-  if (stat(f.path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {  // a rename would put a file in a device's or pipe's place
+  if (stat(f.path.c_str(), &st) == 0 &&
+      !S_ISREG(st.st_mode)) {  // a rename would put a file in a device's or pipe's place
     if (S_ISDIR(st.st_mode)) errno = EISDIR, failed(f.path);
     fail(ErrorKind::kOs, "write: ", f.path, " is a device or pipe; expected the path of a file.");
   }
   sweep_parts(f.path);
-  do {  // until the file that is locked is the one of that name: a sweep may come between creating and locking
+  do {  // until the file that is locked is the one of that name: a sweep may come between creating and
+        // locking
     if (t->fd >= 0) close(t->fd);
     t->path = cat(f.path, ".", getpid(), ".", count++, ".part");
     t->fd = open(t->path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -50,7 +52,8 @@ void write_beside(const WholeFile& f, Temporary* t) {
     }
   if (fsync(t->fd) != 0) failed(f.path);
 }
-// Of the names that are given here and in python/yuloh/framework/io.py: NAME.PID.N.part and .NAME.XXXXXXXX.part
+// Of the names that are given here and in python/yuloh/framework/io.py: NAME.PID.N.part and
+// .NAME.XXXXXXXX.part
 bool is_part_of(std::string_view name, std::string_view target) {
   const bool hidden = !name.empty() && name[0] == '.' && name.substr(1, target.size()) == target;
   if (!hidden && name.substr(0, target.size()) != target) return false;
@@ -59,7 +62,8 @@ bool is_part_of(std::string_view name, std::string_view target) {
   rest = rest.substr(1, rest.size() - 6);
   if (hidden) return rest.size() == 8 && rest.find('.') == rest.npos;
   const size_t dot = rest.find('.');
-  return dot != 0 && dot + 1 < rest.size() && rest.find_first_not_of("0123456789.") == rest.npos && rest.find('.', dot + 1) == rest.npos;
+  return dot != 0 && dot + 1 < rest.size() && rest.find_first_not_of("0123456789.") == rest.npos &&
+         rest.find('.', dot + 1) == rest.npos;
 }
 }  // namespace
 
@@ -70,7 +74,8 @@ void sweep_parts(const std::string& path) {
     if (!is_part_of(it->path().filename().string(), target.filename().string())) continue;
     const int fd = open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(it->path().c_str());  // its writer is gone: a living one holds the lock
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+      unlink(it->path().c_str());  // its writer is gone: a living one holds the lock
     close(fd);
   }
 }

@@ -29,12 +29,9 @@ class Wire {
     type = static_cast<int>(key & 7);
     if (key >> 32 || field == 0) bad("a field number is ", key >> 3);
     number_ = 0, data_ = {};
-    if (type == 0)
-      number_ = varint();
-    else if (type == 1)
-      number_ = fixed<uint64_t>();
-    else if (type == 5)
-      number_ = fixed<uint32_t>();
+    if (type == 0) number_ = varint();
+    else if (type == 1) number_ = fixed<uint64_t>();
+    else if (type == 5) number_ = fixed<uint32_t>();
     else if (type == 2) {
       const uint64_t n = varint();
       if (n > static_cast<uint64_t>(end_ - at_))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_model: any Program (a Python function that was recorded, a file that was read) to a file of the format that its
-// suffix names: .yuloh (package.h), .json (pir_write.h), .pdmodel, .onnx (onnx_write.h).
+// write_model: any Program (a Python function that was recorded, a file that was read) to a file of the
+// format that its suffix names: .yuloh (package.h), .json (pir_write.h), .pdmodel, .onnx (onnx_write.h).
 #pragma once
 #include <map>
 #include <string>
@@ -11,10 +11,11 @@
 namespace yuloh::formats {
 
 struct WriteOptions {
-  int opset = 0;               // ONNX: 13 to 22; 0: kOnnxOpset
-  int64_t external_data = -1;  // ONNX: tensors of so many bytes go to path.data; -1: only where a file would pass 2 GB
-  std::vector<int64_t> results;            // numbers of those to keep, in this order; empty: all
-  std::vector<std::string> output_names;   // empty: the program's
+  int opset = 0;  // ONNX: 13 to 22; 0: kOnnxOpset
+  int64_t external_data =
+      -1;  // ONNX: tensors of so many bytes go to path.data; -1: only where a file would pass 2 GB
+  std::vector<int64_t> results;                        // numbers of those to keep, in this order; empty: all
+  std::vector<std::string> output_names;               // empty: the program's
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes open sizes of inputs by name; -1: stays open
 };
 // A row without a counterpart: how often, where first, why.
@@ -24,8 +25,9 @@ struct Unwritable {
   std::string place, why;
 };
 
-// Whole files or none. Throws Error: kNotImplemented naming everything without a counterpart, kValue for an unknown suffix or
-// sizes that cannot stay open, NeedsData for a program whose structure depends on data, kOs.
+// Whole files or none. Throws Error: kNotImplemented naming everything without a counterpart, kValue for an
+// unknown suffix or sizes that cannot stay open, NeedsData for a program whose structure depends on data,
+// kOs.
 void write_model(const Program& p, const std::string& path, const WriteOptions& o = {});
 std::vector<Unwritable> unwritable(const Program& p, const std::string& path, const WriteOptions& o = {});
 

@@ -28,16 +28,22 @@ WriteNode::Words WriteNode::words(std::string_view name) const {
 }
 namespace {
 // The node as a Call on inputs without values: attributes decode as everywhere else.
-Call call_of(const TracedNode& n) { return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs); }
+Call call_of(const TracedNode& n) {
+  return Call(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs);
+}
 }  // namespace
 void WriteNode::require_fixed(std::string_view name) const {
   if (open(name)) cannot(cat("its `", name, "` depends on the sizes of the inputs"));
 }
-int64_t WriteNode::integer(std::string_view name) const { return require_fixed(name), call_of(node).integer(name); }
+int64_t WriteNode::integer(std::string_view name) const {
+  return require_fixed(name), call_of(node).integer(name);
+}
 double WriteNode::real(std::string_view name) const { return require_fixed(name), call_of(node).real(name); }
 std::string WriteNode::text(std::string_view name) const { return call_of(node).str(name); }
 Ints WriteNode::ints(std::string_view name) const { return require_fixed(name), call_of(node).ints(name); }
-std::vector<double> WriteNode::reals(std::string_view name) const { return require_fixed(name), call_of(node).reals(name); }
+std::vector<double> WriteNode::reals(std::string_view name) const {
+  return require_fixed(name), call_of(node).reals(name);
+}
 bool WriteNode::none(std::string_view name) const { return !call_of(node).has(name); }
 bool WriteNode::open(std::string_view name) const {
   const Words w = words(name);
@@ -60,7 +66,10 @@ std::vector<WriteNode::Size> WriteNode::size_list(std::string_view name) const {
   const bool is_list = w.spec->kind == ArgKind::kInts;
   const Call c = call_of(node);
   const bool is_real = w.spec->kind == ArgKind::kFloat;
-  const Ints v = is_list ? c.ints(name) : Ints{is_real && !open(name) ? static_cast<int64_t>(c.real(name)) : is_real ? node.attrs[w.at] : c.integer(name)};
+  const Ints v = is_list ? c.ints(name)
+                         : Ints{is_real && !open(name) ? static_cast<int64_t>(c.real(name))
+                                : is_real              ? node.attrs[w.at]
+                                                       : c.integer(name)};
   const auto n = static_cast<uint32_t>(words_of(*w.spec, node.attrs.data() + w.at));
   const uint32_t first = w.at + n - static_cast<uint32_t>(v.size());  // the entries stand last
   std::vector<Size> r;
@@ -72,11 +81,14 @@ std::vector<WriteNode::Size> WriteNode::size_list(std::string_view name) const {
   return r;
 }
 std::optional<WriteNode::Product> WriteNode::product_of_input(size_t input) const {
-  const auto is_op = [](const TracedNode& n, std::string_view name) { return n.kind == TracedNode::Kind::kOp && n.op->name == name && n.open.empty(); };
+  const auto is_op = [](const TracedNode& n, std::string_view name) {
+    return n.kind == TracedNode::Kind::kOp && n.op->name == name && n.open.empty();
+  };
   const TracedNode& sum = program.nodes[node.inputs[input].node];
   if (!is_op(sum, "add")) return {};
   const TracedNode& product = program.nodes[sum.inputs[0].node];
-  if (!is_op(product, "matmul") || !Call(*product.op, nullptr, 2, product.attrs).flag("transpose_y") || Call(*product.op, nullptr, 2, product.attrs).flag("transpose_x"))
+  if (!is_op(product, "matmul") || !Call(*product.op, nullptr, 2, product.attrs).flag("transpose_y") ||
+      Call(*product.op, nullptr, 2, product.attrs).flag("transpose_x"))
     return {};
   const auto rank = [&](const TracedRef& r) { return recorded->made[0][r.node][r.index].rank(); };
   if (rank(sum.inputs[1]) != 1 || rank(product.inputs[1]) != 2) return {};
@@ -100,7 +112,8 @@ bool WriteNode::read_only_at(uint32_t output, bool last) const {
     const TracedNode& n = program.nodes[i];
     for (const TracedRef& r : n.inputs) {
       if (!(r == mine)) continue;
-      if (n.kind != TracedNode::Kind::kOp || (n.op->name != "slice" && n.op->name != "strided_slice")) return false;
+      if (n.kind != TracedNode::Kind::kOp || (n.op->name != "slice" && n.op->name != "strided_slice"))
+        return false;
       const WriteNode reader{program, n, {}};
       const std::vector<Size> axes = reader.size_list("axes"), starts = reader.size_list("starts");
       if (axes.size() != 1 || axes[0].value != 0) return false;
@@ -140,7 +153,8 @@ std::vector<Values> made_at(const TracedProgram& p, const std::vector<int64_t>& 
   return made;
 }
 
-// Sizes that every inner size depends on visibly and that suit models which halve or split: multiples of 32 first.
+// Sizes that every inner size depends on visibly and that suit models which halve or split: multiples of 32
+// first.
 std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor, std::vector<int64_t>* at) {
   std::string first;
   for (const int64_t unit : {32, 1, 8, 128, 4}) {
@@ -153,7 +167,8 @@ std::vector<Values> made_somewhere(const TracedProgram& p, int64_t factor, std::
       if (first.empty()) first = e.message();
     }
   }
-  value_error("write: the program does not record at the sizes tried to find which inner sizes are open: ", first);
+  value_error("write: the program does not record at the sizes tried to find which inner sizes are open: ",
+              first);
 }
 
 }  // namespace
@@ -199,7 +214,8 @@ bool row_uses(const OpDef& op, bool (*prim)(Prim)) {
 std::pair<size_t, size_t> place_of_dim(const TracedProgram& p, int32_t dim) {
   for (size_t i = 0; i < p.inputs.size(); ++i)
     for (size_t d = 0; d < p.inputs[i].dim_names.size(); ++d)
-      if (p.inputs[i].dims[d] < 0 && p.inputs[i].dim_names[d] == p.dims[static_cast<size_t>(dim)]) return {i, d};
+      if (p.inputs[i].dims[d] < 0 && p.inputs[i].dim_names[d] == p.dims[static_cast<size_t>(dim)])
+        return {i, d};
   fail(ErrorKind::kNotImplemented, "an open size belongs to no input");
 }
 
@@ -208,7 +224,8 @@ std::vector<std::string> weight_names(const TracedProgram& p, bool state_dict_fi
   std::set<std::string> taken;
   for (size_t i = 0; i < p.weights.size(); ++i) {
     const TracedWeight& w = p.weights[i];
-    const std::string &first = state_dict_first ? w.name : w.parameter, &second = state_dict_first ? w.parameter : w.name;
+    const std::string &first = state_dict_first ? w.name : w.parameter,
+                      &second = state_dict_first ? w.parameter : w.name;
     std::string name = !first.empty() ? first : !second.empty() ? second : cat("constant_", i);
     while (!taken.insert(name).second) name = cat(name, "_", i);
     r.push_back(name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all writers of model files need of a TracedProgram: the attributes of one node by name, which of them depend on open
-// sizes, and the types of inner values with open dims. pir_write.h and onnx_write.h add what their files are made of.
+// What all writers of model files need of a TracedProgram: the attributes of one node by name, which of them
+// depend on open sizes, and the types of inner values with open dims. pir_write.h and onnx_write.h add what
+// their files are made of.
 #pragma once
 #include <bit>
 #include <optional>
@@ -16,7 +17,7 @@ struct OpenType {
   std::vector<int64_t> dims;  // -1: open
   bool operator==(const OpenType&) const = default;
   size_t rank() const { return dims.size(); }
-  int64_t numel() const;      // -1: open
+  int64_t numel() const;  // -1: open
 };
 
 // The program recorded at two sizes of every open dim.
@@ -39,8 +40,8 @@ class WriteNode {
   std::string text(std::string_view name) const;
   Ints ints(std::string_view name) const;
   std::vector<double> reals(std::string_view name) const;
-  bool none(std::string_view name) const;  // an optional attribute that is None
-  bool open(std::string_view name) const;  // depends on open sizes
+  bool none(std::string_view name) const;                            // an optional attribute that is None
+  bool open(std::string_view name) const;                            // depends on open sizes
   std::pair<uint32_t, uint32_t> range(std::string_view name) const;  // of inputs: first, count
   // The entries of an int[], or one int: numbers, with an expression where they are open.
   struct Size {
@@ -67,11 +68,13 @@ class WriteNode {
   void require_fixed(std::string_view name) const;
 };
 
-// By node and output. The program is recorded twice on placeholders: what differs between two sizes of an open dim is open.
+// By node and output. The program is recorded twice on placeholders: what differs between two sizes of an
+// open dim is open.
 std::vector<std::vector<OpenType>> open_types(const TracedProgram& p, Recorded* recorded);
 // A node that needs no input and draws nothing is a constant, unless it is large.
 bool is_constant(const TracedNode& n, const std::vector<OpenType>& out);
-// The number that a scalar node without open words stands for, as g.whole or g.number: doubles hold integers to 2^53 only.
+// The number that a scalar node without open words stands for, as g.whole or g.number: doubles hold integers
+// to 2^53 only.
 template <class Graph, class... Dims>
 auto write_scalar(Graph& g, const TracedNode& n, Dims... dims) {
   if (is_integral(n.dtype)) return g.whole(n.attrs[0], n.dtype, std::move(dims)...);

@@ -18,7 +18,9 @@ Values scalar_node_gradient(const Node& n, const Value& g) {
     if (!x.requires_grad()) continue;
     const OpDef* d = scalar_gradient(*n.op, static_cast<int>(i));
     if (!d) {  // piecewise constant: the gradient exists and is zero
-      r[i] = call("full", {}, {{"shape", Ints(x.shape().begin(), x.shape().end())}, {"value", 0.0}, {"dtype", x.dtype()}});
+      r[i] =
+          call("full", {},
+               {{"shape", Ints(x.shape().begin(), x.shape().end())}, {"value", 0.0}, {"dtype", x.dtype()}});
       continue;
     }
     Value gi = g;
@@ -48,13 +50,15 @@ class Walk final : InFlight {
   BackwardResult run() {
     const BackwardScope scope;
     res_.wanted.resize(req_.wanted.size());
-    for (size_t i = 0; i < req_.outputs.size(); ++i) seed(req_.outputs[i], i < req_.grads.size() ? req_.grads[i] : Value());
+    for (size_t i = 0; i < req_.outputs.size(); ++i)
+      seed(req_.outputs[i], i < req_.grads.size() ? req_.grads[i] : Value());
     while (!heap_.empty()) {
       Ref<Node> n = heap_.top().node;
       heap_.pop();
       visit(n);
     }
-    if (!req_.retain_graph && !req_.create_graph) release();  // a graph of gradients refers to what was recorded
+    if (!req_.retain_graph && !req_.create_graph)
+      release();  // a graph of gradients refers to what was recorded
     return std::move(res_);
   }
 
@@ -66,9 +70,12 @@ class Walk final : InFlight {
 
   void seed(const Value& y, Value g) {
     if (!y.requires_grad())
-      fail(ErrorKind::kRuntime, "backward: the tensor does not depend on anything that requires a gradient; expected "
+      fail(ErrorKind::kRuntime,
+           "backward: the tensor does not depend on anything that requires a gradient; expected "
            "stop_gradient=False somewhere before it. Hint: set x.stop_gradient = False on an input.");
-    if (!g) g = call("full", {}, {{"shape", Ints(y.shape().begin(), y.shape().end())}, {"value", 1.0}, {"dtype", y.dtype()}});
+    if (!g)
+      g = call("full", {},
+               {{"shape", Ints(y.shape().begin(), y.shape().end())}, {"value", 1.0}, {"dtype", y.dtype()}});
     else if (!(g.shape() == y.shape()))
       value_error("backward: grad_tensor does not fit, got shape ", g.shape(), "; expected ", y.shape(), ".");
     add(y, g);
@@ -97,8 +104,10 @@ class Walk final : InFlight {
       return;
     }
     if (n->released)
-      fail(ErrorKind::kRuntime, "backward: going through the same graph a second time, but its saved values were freed "
-           "(op ", op_name(*n), "). Hint: call backward(retain_graph=True) the first time.");
+      fail(ErrorKind::kRuntime,
+           "backward: going through the same graph a second time, but its saved values were freed "
+           "(op ",
+           op_name(*n), "). Hint: call backward(retain_graph=True) the first time.");
     const SourcePos saved = modes().pos;
     modes().pos = n->pos;  // an error in a gradient names the line of the forward op
     if (n->pos.scope >= 0) modes().pos.scope = -1 - n->pos.scope;
@@ -109,12 +118,14 @@ class Walk final : InFlight {
     visited_.push_back(n);
   }
 
-  // What broadcasting repeated is summed, what promotion widened is narrowed; a user's function must match by itself.
+  // What broadcasting repeated is summed, what promotion widened is narrowed; a user's function must match by
+  // itself.
   static Value fitted(const Node& n, uint32_t i, Value g) {
     const Value& x = n.inputs[i];
     if (!(g.shape() == x.shape())) {
       if (n.extra && n.extra->custom_vjp)
-        value_error("backward: the gradient of input ", i, " of ", op_name(n), " does not fit, got shape ", g.shape(), "; expected ", x.shape(), ".");
+        value_error("backward: the gradient of input ", i, " of ", op_name(n), " does not fit, got shape ",
+                    g.shape(), "; expected ", x.shape(), ".");
       g = sum_to(g, x.shape());
     }
     return g.dtype() == x.dtype() ? g : call("cast", {g}, {{"dtype", x.dtype()}});
@@ -131,7 +142,8 @@ class Walk final : InFlight {
       }
       if (h && h.requires_grad() && !req_.create_graph) h = call("leaf", {h});
       if (h && !(h.shape() == now_[index].shape()))
-        value_error("backward: a gradient hook changed the shape, got ", h.shape(), "; expected ", now_[index].shape(), ".");
+        value_error("backward: a gradient hook changed the shape, got ", h.shape(), "; expected ",
+                    now_[index].shape(), ".");
       const DType t = now_[index].dtype();
       if (h) now_[index] = h.dtype() == t ? h : call("cast", {h}, {{"dtype", t}});
     }
@@ -154,8 +166,9 @@ class Walk final : InFlight {
   BackwardResult res_;
   const bool users_mode_ = modes().grad;
   GradMode mode_;
-  std::unordered_map<Node*, Values> state_;  // cotangents of the outputs of nodes that are still to be visited
-  Values now_;                               // of the node being visited
+  std::unordered_map<Node*, Values>
+      state_;   // cotangents of the outputs of nodes that are still to be visited
+  Values now_;  // of the node being visited
   std::priority_queue<ById> heap_;
   std::vector<Ref<Node>> visited_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients, graph to graph: the recorded nodes are the tape. `backward` walks them in reverse creation order, asks
-// each row for its gradient and returns new Values; nothing is computed. Iterative, so a chain of a million nodes works.
+// Gradients, graph to graph: the recorded nodes are the tape. `backward` walks them in reverse creation
+// order, asks each row for its gradient and returns new Values; nothing is computed. Iterative, so a chain of
+// a million nodes works.
 #pragma once
 #include <utility>
 #include <vector>
@@ -24,8 +25,9 @@ BackwardResult backward(const BackwardRequest& r);
 // Gradients of one node with respect to its inputs (null: none), given those of its outputs.
 Values node_gradient(const Node& n, const Values& g);
 
-// What a function recorded since the node with id `first`, as values that keep nothing but what goes into it: its
-// backward records the same nodes (and draws the same random numbers) once more. Values recorded before stay as they are.
+// What a function recorded since the node with id `first`, as values that keep nothing but what goes into it:
+// its backward records the same nodes (and draws the same random numbers) once more. Values recorded before
+// stay as they are.
 Values recompute(const Values& outputs, uint64_t first);
 Values replay_gradient(const Node& n, const Values& g);  // of the custom_grad that recompute made
 

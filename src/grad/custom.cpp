@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `custom_grad`: the boundary that PyLayer and recompute record. Its outputs are its first n inputs; the other inputs
-// are where gradients flow, by the function in NodeExtra::custom_vjp. Executing it costs nothing: the body forwards.
+// `custom_grad`: the boundary that PyLayer and recompute record. Its outputs are its first n inputs; the
+// other inputs are where gradients flow, by the function in NodeExtra::custom_vjp. Executing it costs
+// nothing: the body forwards.
 #include "ops/op.h"
 
 namespace yuloh {
@@ -21,10 +22,13 @@ const Register rows{
      .forwards = true},
     {.schema = "rewritten(Tensor x, Tensor old) -> Tensor",
      .inner = true,
-     .doc = "x, where a write that is not recorded for gradients (no_grad, detach) replaced old: gradients pass to old.",
+     .doc = "x, where a write that is not recorded for gradients (no_grad, detach) replaced old: gradients "
+            "pass to old.",
      .infer = [](const Call& c) -> Types { return {c.type(0)}; },
      .expand = [](const Call& c) -> Values { return {c["x"]}; },
-     .vjp = [](const Call&, const Values& g) -> Values { return {Value(), g[0]}; },
+     .vjp = [](const Call&, const Values& g) -> Values {
+       return {Value(), g[0]};
+     },
      .forwards = true},
 };
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recompute, graph to graph: the part of the graph that a function recorded becomes a closed Graph. Its values are
-// recorded without gradients, behind a `custom_grad` that keeps only what goes into the function; the backward puts the
-// same nodes on top of `again` of that (so passes do not find them equal to the first ones) and differentiates those.
+// Recompute, graph to graph: the part of the graph that a function recorded becomes a closed Graph. Its
+// values are recorded without gradients, behind a `custom_grad` that keeps only what goes into the function;
+// the backward puts the same nodes on top of `again` of that (so passes do not find them equal to the first
+// ones) and differentiates those.
 #include <algorithm>
 #include <unordered_map>
 
@@ -29,7 +30,8 @@ Ref<Node> copied(const Node& n, SmallVec<Value, 3> inputs, bool gradients) {
 
 class Segment {
  public:
-  // Inside: recorded since `first`, not yet computed. Parameters and all that was there before are what goes in.
+  // Inside: recorded since `first`, not yet computed. Parameters and all that was there before are what goes
+  // in.
   Segment(const Values& outputs, uint64_t first) {
     const auto is_inside = [&](const Value& v) {
       const Node& n = *v.node;
@@ -40,7 +42,8 @@ class Segment {
     std::unordered_map<const Node*, Ref<Node>> copy;
     const auto now = [&](const Value& v) -> Value {
       if (v.node->kind == Node::Kind::kScalar) return v;
-      if (const auto it = copy.find(v.node.get()); it != copy.end() && is_inside(v)) return Value(it->second, v.index);
+      if (const auto it = copy.find(v.node.get()); it != copy.end() && is_inside(v))
+        return Value(it->second, v.index);
       const auto at = std::find(entries.begin(), entries.end(), v) - entries.begin();
       if (static_cast<size_t>(at) == entries.size()) {
         entries.push_back(v);
@@ -102,7 +105,8 @@ Values recompute(const Values& outputs, uint64_t first) {
 
 Values replay_gradient(const Node& n, const Values& g) {
   if (modes().grad)
-    fail(ErrorKind::kNotImplemented, "recompute: gradients of gradients are not computed through a recomputed function. Hint: "
+    fail(ErrorKind::kNotImplemented,
+         "recompute: gradients of gradients are not computed through a recomputed function. Hint: "
          "call the function itself where create_graph=True is needed.");
   const size_t n_out = n.outputs.size();
   std::vector<Value> entries;
@@ -126,7 +130,8 @@ Values replay_gradient(const Node& n, const Values& g) {
   BackwardResult done = backward(r);
   size_t next = 0;
   for (size_t i = n_out; i < n.inputs.size(); ++i)
-    if (n.inputs[static_cast<uint32_t>(i)].requires_grad()) result[static_cast<uint32_t>(i)] = done.wanted[next++];
+    if (n.inputs[static_cast<uint32_t>(i)].requires_grad())
+      result[static_cast<uint32_t>(i)] = done.wanted[next++];
   return result;
 }
 

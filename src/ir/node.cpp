@@ -56,7 +56,8 @@ Value make_scalar_int(DType t, int64_t i) {
   return v;
 }
 double scalar_as_double(const Node& n) {
-  return is_integral(n.outputs[0].type.dtype) ? static_cast<double>(n.attrs[0]) : std::bit_cast<double>(n.attrs[0]);
+  return is_integral(n.outputs[0].type.dtype) ? static_cast<double>(n.attrs[0])
+                                              : std::bit_cast<double>(n.attrs[0]);
 }
 Value make_input(const TensorType& t, int64_t number) {
   Value v = leaf_node(Node::Kind::kInput, t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph IR: Value = (Node, output index), Node = one immutable op application. The same nodes are what recording
-// makes, what gradients are built from, what passes rewrite and what a Plan is lowered from. Nodes carry types (known
-// at once) and, after a Plan ran, buffers for the outputs that somebody still needs.
+// The graph IR: Value = (Node, output index), Node = one immutable op application. The same nodes are what
+// recording makes, what gradients are built from, what passes rewrite and what a Plan is lowered from. Nodes
+// carry types (known at once) and, after a Plan ran, buffers for the outputs that somebody still needs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -35,28 +35,31 @@ using Values = SmallVec<Value, 4>;
 // Static attributes, encoded as words in schema order (ops/op.h decodes them). Part of the structural hash.
 using Attrs = SmallVec<int64_t, 8>;
 
-// Where the user's code recorded a node: an interned code object and an instruction; resolved to file:line on error.
+// Where the user's code recorded a node: an interned code object and an instruction; resolved to file:line on
+// error.
 struct SourcePos {
   const void* code = nullptr;
   int32_t instr = -1;
-  // Which part of a model was being recorded (set_scope of py/, 0: none); what a backward makes of it is -1 - scope.
+  // Which part of a model was being recorded (set_scope of py/, 0: none); what a backward makes of it is -1 -
+  // scope.
   int32_t scope = 0;
 };
 
 struct Graph;
 
-// What identifies the leaf of a differentiation: owned by the run-time tensor, outlives it only as an empty shell.
+// What identifies the leaf of a differentiation: owned by the run-time tensor, outlives it only as an empty
+// shell.
 struct LeafInfo : RefCounted {
   void* owner = nullptr;  // run::Tensor, null once that died
 };
 using HookFn = std::function<Value(const Value&)>;
 struct NodeExtra {
-  Ref<LeafInfo> leaf;                                             // op `leaf`
+  Ref<LeafInfo> leaf;                                               // op `leaf`
   std::vector<std::pair<uint32_t, std::shared_ptr<HookFn>>> hooks;  // gradient hooks by output index
-  std::function<Values(const Values&)> custom_vjp;                // PyLayer, recompute
-  std::shared_ptr<const Graph> replay;                            // recompute: from the later inputs of custom_grad to its outputs
-  std::shared_ptr<const Graph> region;                            // loop bodies
-  std::string error;                                              // a failed value re-raises this
+  std::function<Values(const Values&)> custom_vjp;                  // PyLayer, recompute
+  std::shared_ptr<const Graph> replay;  // recompute: from the later inputs of custom_grad to its outputs
+  std::shared_ptr<const Graph> region;  // loop bodies
+  std::string error;                    // a failed value re-raises this
   int error_kind = 0;
 };
 
@@ -72,13 +75,14 @@ class Node : public RefCounted {
   bool requires_grad = false;
   bool released = false;  // the tape no longer needs this node (a backward without retain_graph passed it)
   bool executed = false;  // its kernel ran; never runs again
-  bool traced = false;    // depends on a placeholder: has no value, only a place in the program being recorded
+  bool traced = false;  // depends on a placeholder: has no value, only a place in the program being recorded
   const OpDef* op = nullptr;
-  uint64_t id = 0;  // creation order, process-wide: inputs always have smaller ids
+  uint64_t id = 0;              // creation order, process-wide: inputs always have smaller ids
   uint32_t mark = 0, slot = 0;  // scratch of one walk: run/flush.cpp under its lock, plan/ on its own copy
   SourcePos pos;
   SmallVec<Value, 3> inputs;
-  Attrs attrs;  // kScalar: the value's bits in attrs[0] (double or int64 by dtype), not hashed; kInput: its number
+  Attrs attrs;  // kScalar: the value's bits in attrs[0] (double or int64 by dtype), not hashed; kInput: its
+                // number
   SmallVec<Output, 1> outputs;
   std::unique_ptr<NodeExtra> extra;
 
@@ -91,11 +95,13 @@ class Node : public RefCounted {
 
 inline const TensorType& Value::type() const { return node->outputs[index].type; }
 inline bool Value::requires_grad() const { return node && node->requires_grad; }
-inline bool pending(const Value& v) { return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index); }
+inline bool pending(const Value& v) {
+  return v && v.node->kind == Node::Kind::kOp && !v.node->materialised(v.index);
+}
 
 // Leaves.
 Value make_data(const TensorType& t, Ref<Buffer> b);
-Value make_scalar(DType t, double v);    // a plan input of shape []: changing its value never recompiles
+Value make_scalar(DType t, double v);  // a plan input of shape []: changing its value never recompiles
 Value make_scalar_int(DType t, int64_t v);
 Value make_input(const TensorType& t, int64_t number);  // placeholder inside a Graph
 double scalar_as_double(const Node& n);

@@ -74,10 +74,8 @@ Values expand_avg(const Call& c) {
       for (int64_t i = 2; i < c.in[0].rank(); ++i) axes.push_back(i);
       return {call("mean", {c.in[0]}, {{"axis", axes}, {"keepdim", true}})};
     }
-    case Case::kEven:
-      return plain_pool("avg_pool", c, kernel);
-    default:
-      return {call("adaptive_avg_pool_any", {c.in[0]}, {{"output_size", c.ints("output_size")}})};
+    case Case::kEven: return plain_pool("avg_pool", c, kernel);
+    default: return {call("adaptive_avg_pool_any", {c.in[0]}, {{"output_size", c.ints("output_size")}})};
   }
 }
 Values expand_max_index(const Call& c) {

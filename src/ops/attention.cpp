@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scaled dot-product attention as one op: the scores, as many numbers as the square of the length, are neither kept for
-// the gradient nor stored by the kernel (cpu/attention.cpp). The body and its gradient are the plain formulas.
+// Scaled dot-product attention as one op: the scores, as many numbers as the square of the length, are
+// neither kept for the gradient nor stored by the kernel (cpu/attention.cpp). The body and its gradient are
+// the plain formulas.
 #include <cmath>
 
 #include "ops/fn.h"
@@ -22,7 +23,10 @@ struct Parts {  // heads first
   Value q, k, v;
   bool causal;
   explicit Parts(const Call& c)
-      : q(heads_first(c["q"]) * c.real("scale")), k(heads_first(c["k"])), v(heads_first(c["v"])), causal(c.flag("causal")) {}
+      : q(heads_first(c["q"]) * c.real("scale")),
+        k(heads_first(c["k"])),
+        v(heads_first(c["v"])),
+        causal(c.flag("causal")) {}
   Value scores() const {
     const Value s = as(matmul(q, k, false, true), wide(q.dtype()));
     return causal ? where_or(mask(), s, -3.0e38) : s;
@@ -36,8 +40,10 @@ Types infer_attention(const Call& c) {
   expect_same_dtype(c, 0, 1);
   expect_same_dtype(c, 0, 2);
   const Shape &q = c.type(0).shape, &k = c.type(1).shape, &v = c.type(2).shape;
-  if (q.size() != 4 || k.size() != 4 || !(k == v) || q[0] != k[0] || q[2] != k[2] || q[3] != k[3] || numel(k) == 0)
-    value_error(c.name(), ": operands are not [batch, length, heads, width] of one batch, head count and width, got q ",
+  if (q.size() != 4 || k.size() != 4 || !(k == v) || q[0] != k[0] || q[2] != k[2] || q[3] != k[3] ||
+      numel(k) == 0)
+    value_error(c.name(),
+                ": operands are not [batch, length, heads, width] of one batch, head count and width, got q ",
                 q, ", k ", k, " and v ", v, ".");
   return {{c.type(0).dtype, q}, {wide(c.type(0).dtype), {q[0], q[2], q[1]}}};
 }
@@ -64,9 +70,11 @@ Values attention_grad(const Call& c) {
 }
 
 const Register rows{
-    {.schema = "scaled_dot_product_attention(Tensor q, Tensor k, Tensor v, float scale, bool causal=False) -> Tensor, "
+    {.schema = "scaled_dot_product_attention(Tensor q, Tensor k, Tensor v, float scale, bool causal=False) "
+               "-> Tensor, "
                "Tensor",
-     .doc = "softmax(q k' * scale) v over [batch, length, heads, width]; with causal, query i sees keys 0..i. Second: "
+     .doc = "softmax(q k' * scale) v over [batch, length, heads, width]; with causal, query i sees keys "
+            "0..i. Second: "
             "log(sum(exp(scores))) [batch, heads, length].",
      .infer = infer_attention,
      .expand = attention,
@@ -78,11 +86,15 @@ const Register rows{
      },
      .needs = "q k v out out1",
      .kind = "attention"},
-    {.schema = "scaled_dot_product_attention_grad(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor g, "
-               "Tensor? gl=None, float scale=1.0, bool causal=False) -> Tensor, Tensor, Tensor",
+    {.schema =
+         "scaled_dot_product_attention_grad(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor g, "
+         "Tensor? gl=None, float scale=1.0, bool causal=False) -> Tensor, Tensor, Tensor",
      .inner = true,
-     .doc = "Gradients of scaled_dot_product_attention for q, k and v; the weights are computed again from lse.",
-     .infer = [](const Call& c) -> Types { return {c.type(0), c.type(1), c.type(2)}; },
+     .doc =
+         "Gradients of scaled_dot_product_attention for q, k and v; the weights are computed again from lse.",
+     .infer = [](const Call& c) -> Types {
+       return {c.type(0), c.type(1), c.type(2)};
+     },
      .expand = attention_grad,
      .kind = "attention"},
 };

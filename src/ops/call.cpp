@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: decoding static attributes by name, encoding them in schema order, and `apply`, where every node is made.
+// Calls: decoding static attributes by name, encoding them in schema order, and `apply`, where every node is
+// made.
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -12,7 +13,8 @@ namespace yuloh {
 int words_of(const ArgSpec& a, const int64_t* w) {
   if (a.kind == ArgKind::kOptTensor || a.kind == ArgKind::kTensorList) return 1;
   if (a.is_input()) return 0;
-  if (a.kind == ArgKind::kInts || a.kind == ArgKind::kFloats) return 1 + static_cast<int>(w[0] < 0 ? 0 : w[0]);
+  if (a.kind == ArgKind::kInts || a.kind == ArgKind::kFloats)
+    return 1 + static_cast<int>(w[0] < 0 ? 0 : w[0]);
   return a.optional ? 2 : 1;
 }
 
@@ -31,12 +33,14 @@ Found find_arg(const Call& c, std::string_view name) {
     if (a.is_input()) input += n ? static_cast<uint32_t>(w[0]) : 1;
     w += n;
   }
-  fail(ErrorKind::kRuntime, c.op.name, ": the row reads argument `", name, "`, which its schema does not have.");
+  fail(ErrorKind::kRuntime, c.op.name, ": the row reads argument `", name,
+       "`, which its schema does not have.");
 }
 
 std::mutex g_rng_mu;
 RngState g_rng{0, 0};
-constexpr int64_t kMaxBytes = int64_t{1} << 46;  // more is a mistake; the product of bytes never overflows later
+constexpr int64_t kMaxBytes = int64_t{1}
+                              << 46;  // more is a mistake; the product of bytes never overflows later
 }  // namespace
 
 Value Call::operator[](std::string_view arg) const {
@@ -62,7 +66,9 @@ int64_t Call::integer(std::string_view arg) const {
   return f.words[f.spec->optional ? 1 : 0];
 }
 double Call::real(std::string_view arg) const { return std::bit_cast<double>(integer(arg)); }
-const std::string& Call::str(std::string_view arg) const { return *reinterpret_cast<const std::string*>(integer(arg)); }
+const std::string& Call::str(std::string_view arg) const {
+  return *reinterpret_cast<const std::string*>(integer(arg));
+}
 Ints Call::ints(std::string_view arg) const {
   const Found f = find_arg(*this, arg);
   return f.words[0] < 0 ? Ints() : Ints(f.words + 1, f.words + 1 + f.words[0]);
@@ -218,7 +224,8 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
       else fits = fits && !__builtin_mul_overflow(bytes, d, &bytes) && bytes <= kMaxBytes;
     }
     if (!fits && !empty)
-      fail(ErrorKind::kMemory, op.name, ": the result is too large for any machine, got ", t, "; expected at most 2^46 bytes.");
+      fail(ErrorKind::kMemory, op.name, ": the result is too large for any machine, got ", t,
+           "; expected at most 2^46 bytes.");
     n->outputs.push_back({std::move(t), nullptr});
   }
   if (reserve) {
@@ -230,7 +237,8 @@ Values apply(const OpDef& op, Values inputs, Attrs attrs) {
   if (op.expand && ((rg && !op.vjp) || KeepNamed::refuses(op))) return op.expand(Call(*n));
   if (rg) {
     bool differentiable = false;
-    for (const auto& o : n->outputs) differentiable = differentiable || is_float(o.type.dtype) || is_complex(o.type.dtype);
+    for (const auto& o : n->outputs)
+      differentiable = differentiable || is_float(o.type.dtype) || is_complex(o.type.dtype);
     n->requires_grad = differentiable;
   }
   Values r;
@@ -261,13 +269,15 @@ Values call_all(std::string_view name, Values inputs, std::initializer_list<Name
       if (present) in.push_back(inputs[next]);
       ++next;
     } else if (a.is_input()) {
-      if (next >= inputs.size()) fail(ErrorKind::kRuntime, "call ", name, ": input `", a.name, "` is missing.");
+      if (next >= inputs.size())
+        fail(ErrorKind::kRuntime, "call ", name, ": input `", a.name, "` is missing.");
       in.push_back(inputs[next++]);
     } else {
       const AttrValue* v = nullptr;
       for (const NamedAttr& at : attrs)
         if (at.name == a.name) v = &at.value;
-      if (!v && !a.has_default) fail(ErrorKind::kRuntime, "call ", name, ": argument `", a.name, "` is missing.");
+      if (!v && !a.has_default)
+        fail(ErrorKind::kRuntime, "call ", name, ": argument `", a.name, "` is missing.");
       enc.add(a, v ? *v : default_of(a));
     }
   }
@@ -279,7 +289,9 @@ Value call(std::string_view name, Values inputs, std::initializer_list<NamedAttr
 }
 
 namespace {
-struct NeedMasks { uint32_t in, out; };
+struct NeedMasks {
+  uint32_t in, out;
+};
 NeedMasks parse_needs(const Call& c) {
   NeedMasks m{0, 0};
   std::string_view s = c.op.needs;
@@ -344,7 +356,8 @@ std::string to_string(const Graph& g) {
     s += cat("%", number[n], " = ", op_name(*n), "(");
     for (uint32_t i = 0; i < n->inputs.size(); ++i) {
       const Value& v = n->inputs[i];
-      s += cat(i ? ", " : "", "%", number.count(v.node.get()) ? std::to_string(number[v.node.get()]) : "data");
+      s +=
+          cat(i ? ", " : "", "%", number.count(v.node.get()) ? std::to_string(number[v.node.get()]) : "data");
       if (v.index) s += cat(".", v.index);
     }
     s += ") : ";

@@ -37,8 +37,7 @@ void host_arange(const HostCall& h) {
   for (int64_t i = 0; i < n; ++i) {
     if (is_integral(o.dtype))
       store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(a) + i * static_cast<int64_t>(s));
-    else
-      store_double(o.as<char>() + i * size, o.dtype, a + static_cast<double>(i) * s);
+    else store_double(o.as<char>() + i * size, o.dtype, a + static_cast<double>(i) * s);
   }
 }
 Types infer_arange(const Call& c) {
@@ -61,10 +60,8 @@ void host_linspace(const HostCall& h) {
     double v =
         i < n / 2 || n == 1 ? a + step * static_cast<double>(i) : b - step * static_cast<double>(n - 1 - i);
     if (base > 0) v = std::pow(base, v);
-    if (is_integral(o.dtype))
-      store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(v));
-    else
-      store_double(o.as<char>() + i * size, o.dtype, v);
+    if (is_integral(o.dtype)) store_int(o.as<char>() + i * size, o.dtype, static_cast<int64_t>(v));
+    else store_double(o.as<char>() + i * size, o.dtype, v);
   }
 }
 Types infer_linspace(const Call& c) {

@@ -46,10 +46,8 @@ void host_cumprod(const HostCall& h) {
 }
 void host_logcumsumexp(const HostCall& h) {
   scan(h, false, [](auto a, auto v) {
-    if constexpr (std::is_floating_point_v<decltype(v)>)
-      return log_add(a, v);
-    else
-      return a;
+    if constexpr (std::is_floating_point_v<decltype(v)>) return log_add(a, v);
+    else return a;
   });
 }
 // Running extreme with its position; of equal values the later one; NaN stays once met.

@@ -53,10 +53,8 @@ const Register arithmetic{
      .infer = same,
      .scalar =
          [](const Call& c, S x) {
-           if (c.real("scale") == -1)
-             x = -x;
-           else if (c.real("scale") != 1)
-             x = x * S(c.real("scale"));
+           if (c.real("scale") == -1) x = -x;
+           else if (c.real("scale") != 1) x = x * S(c.real("scale"));
            if (c.real("divisor") != 1) x = x / S(c.real("divisor"));
            return c.real("shift") != 0 ? x + S(c.real("shift")) : x;
          }},

@@ -116,8 +116,7 @@ Types infer_index_axis(const Call& c) {
   const int64_t k = axis_of(c);
   Shape s;
   for (int64_t i = 0; i < static_cast<int64_t>(c.type(0).shape.size()); ++i) {
-    if (i != k)
-      s.push_back(c.type(0).shape[i]);
+    if (i != k) s.push_back(c.type(0).shape[i]);
     else
       for (Dim d : c.type(1).shape) s.push_back(d);
   }
@@ -141,10 +140,8 @@ void copy_rows(const T* x, T* out, const std::vector<int64_t>& index, int64_t ou
                   [&](int64_t from, int64_t to) {
                     for (int64_t r = from; r < to; ++r) {
                       const T* src = x + ((r / count) * n + index[static_cast<size_t>(r % count)]) * inner;
-                      if (inner == 1)
-                        out[r] = *src;
-                      else
-                        std::memcpy(out + r * inner, src, sizeof(T) * static_cast<size_t>(inner));
+                      if (inner == 1) out[r] = *src;
+                      else std::memcpy(out + r * inner, src, sizeof(T) * static_cast<size_t>(inner));
                     }
                   });
 }
@@ -160,14 +157,10 @@ void host_index_axis(const HostCall& h) {
     (i < k ? outer : inner) *= i == k ? 1 : x.shape[i];
   if (is_row_major(x.shape, x.strides) && size <= 8) {
     switch (size) {
-      case 1:
-        return copy_rows(x.as<uint8_t>(), o.as<uint8_t>(), index, outer, x.shape[k], inner);
-      case 2:
-        return copy_rows(x.as<uint16_t>(), o.as<uint16_t>(), index, outer, x.shape[k], inner);
-      case 4:
-        return copy_rows(x.as<uint32_t>(), o.as<uint32_t>(), index, outer, x.shape[k], inner);
-      default:
-        return copy_rows(x.as<uint64_t>(), o.as<uint64_t>(), index, outer, x.shape[k], inner);
+      case 1: return copy_rows(x.as<uint8_t>(), o.as<uint8_t>(), index, outer, x.shape[k], inner);
+      case 2: return copy_rows(x.as<uint16_t>(), o.as<uint16_t>(), index, outer, x.shape[k], inner);
+      case 4: return copy_rows(x.as<uint32_t>(), o.as<uint32_t>(), index, outer, x.shape[k], inner);
+      default: return copy_rows(x.as<uint64_t>(), o.as<uint64_t>(), index, outer, x.shape[k], inner);
     }
   }
   for (size_t i = 0; i < index.size();
@@ -175,29 +168,32 @@ void host_index_axis(const HostCall& h) {
     copy_strided(a.slice, o.as<char>() + static_cast<int64_t>(i) * inner * size, b.strides,
                  x.as<char>() + index[i] * x.strides[k] * size, a.strides, static_cast<size_t>(size));
 }
-// Row-major f32 / f64: every slice of the result belongs to one thread, which adds up what falls there in index order
-// whatever the count, and is written once.
+// Row-major f32 / f64: every slice of the result belongs to one thread, which adds up what falls there in
+// index order whatever the count, and is written once.
 template <class T>
 void add_rows(const T* g, T* out, const std::vector<int64_t>& index, int64_t outer, int64_t n, int64_t inner,
               int64_t skip) {
   const int64_t count = static_cast<int64_t>(index.size());
-  std::vector<int64_t> first(static_cast<size_t>(n) + 1, 0), from(index.size());  // sources of slice i: from[first[i]] ...
+  std::vector<int64_t> first(static_cast<size_t>(n) + 1, 0),
+      from(index.size());  // sources of slice i: from[first[i]] ...
   for (int64_t i : index) ++first[static_cast<size_t>(i) + 1];
   for (int64_t i = 0; i < n; ++i) first[static_cast<size_t>(i) + 1] += first[static_cast<size_t>(i)];
   std::vector<int64_t> at(first.begin(), first.end() - 1);
-  for (int64_t r = 0; r < count; ++r) from[static_cast<size_t>(at[static_cast<size_t>(index[static_cast<size_t>(r)])]++)] = r;
-  parallel_ranges(outer * n, std::max<int64_t>(1, 16384 / std::max<int64_t>(inner, 1)), [&](int64_t a, int64_t b) {
-    for (int64_t d = a; d < b; ++d) {
-      const int64_t o = d / n, i = d % n;
-      T* dst = out + d * inner;
-      std::memset(dst, 0, sizeof(T) * static_cast<size_t>(inner));
-      if (i == skip) continue;
-      for (int64_t k = first[static_cast<size_t>(i)]; k < first[static_cast<size_t>(i) + 1]; ++k) {
-        const T* src = g + (o * count + from[static_cast<size_t>(k)]) * inner;
-        for (int64_t j = 0; j < inner; ++j) dst[j] += src[j];
-      }
-    }
-  });
+  for (int64_t r = 0; r < count; ++r)
+    from[static_cast<size_t>(at[static_cast<size_t>(index[static_cast<size_t>(r)])]++)] = r;
+  parallel_ranges(
+      outer * n, std::max<int64_t>(1, 16384 / std::max<int64_t>(inner, 1)), [&](int64_t a, int64_t b) {
+        for (int64_t d = a; d < b; ++d) {
+          const int64_t o = d / n, i = d % n;
+          T* dst = out + d * inner;
+          std::memset(dst, 0, sizeof(T) * static_cast<size_t>(inner));
+          if (i == skip) continue;
+          for (int64_t k = first[static_cast<size_t>(i)]; k < first[static_cast<size_t>(i) + 1]; ++k) {
+            const T* src = g + (o * count + from[static_cast<size_t>(k)]) * inner;
+            for (int64_t j = 0; j < inner; ++j) dst[j] += src[j];
+          }
+        }
+      });
 }
 template <class E>
 void add_slices(const HostCall& h, const std::vector<int64_t>& index, int64_t k, int64_t rank) {

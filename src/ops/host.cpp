@@ -19,8 +19,7 @@ void copy_as(const Shape& shape, void* dst, const Ints& ds, const void* src, con
   for (int64_t r = 0; r < rows; ++r, w.next()) {
     T* d = static_cast<T*>(dst) + w.offset[0];
     const T* s = static_cast<const T*>(src) + w.offset[1];
-    if (di == 1 && si == 1)
-      std::memcpy(d, s, sizeof(T) * static_cast<size_t>(inner));
+    if (di == 1 && si == 1) std::memcpy(d, s, sizeof(T) * static_cast<size_t>(inner));
     else
       for (int64_t i = 0; i < inner; ++i) d[i * di] = s[i * si];
   }
@@ -34,23 +33,20 @@ void run_chunks(int64_t n, void (*fn)(void*, int64_t), void* context) {
   for (int64_t i = 0; i < n; ++i) fn(context, i);
 }
 
-static void copy_piece(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
+static void copy_piece(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss,
+                       size_t size) {
   switch (size) {
-    case 1:
-      return copy_as<uint8_t>(shape, dst, ds, src, ss);
-    case 2:
-      return copy_as<uint16_t>(shape, dst, ds, src, ss);
-    case 4:
-      return copy_as<uint32_t>(shape, dst, ds, src, ss);
-    case 8:
-      return copy_as<uint64_t>(shape, dst, ds, src, ss);
-    default:
-      return copy_as<Pair>(shape, dst, ds, src, ss);
+    case 1: return copy_as<uint8_t>(shape, dst, ds, src, ss);
+    case 2: return copy_as<uint16_t>(shape, dst, ds, src, ss);
+    case 4: return copy_as<uint32_t>(shape, dst, ds, src, ss);
+    case 8: return copy_as<uint64_t>(shape, dst, ds, src, ss);
+    default: return copy_as<Pair>(shape, dst, ds, src, ss);
   }
 }
 
 // Large copies are cut along their first axis: pieces of 128 kB or more.
-void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss, size_t size) {
+void copy_strided(const Shape& shape, void* dst, const Ints& ds, const void* src, const Ints& ss,
+                  size_t size) {
   constexpr int64_t kPiece = 128 << 10;
   const int64_t bytes = numel(shape) * static_cast<int64_t>(size), step = static_cast<int64_t>(size);
   uint32_t axis = 0;

@@ -38,54 +38,36 @@ struct Elem {
   using C = Compute;
   static constexpr DType dtype = D;
   static C get(T v) {
-    if constexpr (D == DType::kBFloat16)
-      return bf16_to_float(v);
-    else if constexpr (D == DType::kFloat16)
-      return half_to_float(v);
-    else
-      return static_cast<C>(v);
+    if constexpr (D == DType::kBFloat16) return bf16_to_float(v);
+    else if constexpr (D == DType::kFloat16) return half_to_float(v);
+    else return static_cast<C>(v);
   }
   static T put(C v) {
-    if constexpr (D == DType::kBFloat16)
-      return float_to_bf16(v);
-    else if constexpr (D == DType::kFloat16)
-      return float_to_half(v);
-    else
-      return static_cast<T>(v);
+    if constexpr (D == DType::kBFloat16) return float_to_bf16(v);
+    else if constexpr (D == DType::kFloat16) return float_to_half(v);
+    else return static_cast<T>(v);
   }
 };
 template <class F>
 void with_float(std::string_view op, DType t, F&& f) {
   switch (t) {
-    case DType::kFloat32:
-      return f(Elem<float, float, DType::kFloat32>{});
-    case DType::kFloat64:
-      return f(Elem<double, double, DType::kFloat64>{});
-    case DType::kBFloat16:
-      return f(Elem<uint16_t, float, DType::kBFloat16>{});
-    case DType::kFloat16:
-      return f(Elem<uint16_t, float, DType::kFloat16>{});
-    default:
-      type_error(op, ": dtype is not supported, got ", t, "; expected a floating point dtype.");
+    case DType::kFloat32: return f(Elem<float, float, DType::kFloat32>{});
+    case DType::kFloat64: return f(Elem<double, double, DType::kFloat64>{});
+    case DType::kBFloat16: return f(Elem<uint16_t, float, DType::kBFloat16>{});
+    case DType::kFloat16: return f(Elem<uint16_t, float, DType::kFloat16>{});
+    default: type_error(op, ": dtype is not supported, got ", t, "; expected a floating point dtype.");
   }
 }
 template <class F>
 void with_any(std::string_view op, DType t, F&& f) {
   switch (t) {
-    case DType::kBool:
-      return f(Elem<uint8_t, int64_t, DType::kBool>{});
-    case DType::kUInt8:
-      return f(Elem<uint8_t, int64_t, DType::kUInt8>{});
-    case DType::kInt8:
-      return f(Elem<int8_t, int64_t, DType::kInt8>{});
-    case DType::kInt16:
-      return f(Elem<int16_t, int64_t, DType::kInt16>{});
-    case DType::kInt32:
-      return f(Elem<int32_t, int64_t, DType::kInt32>{});
-    case DType::kInt64:
-      return f(Elem<int64_t, int64_t, DType::kInt64>{});
-    default:
-      return with_float(op, t, f);
+    case DType::kBool: return f(Elem<uint8_t, int64_t, DType::kBool>{});
+    case DType::kUInt8: return f(Elem<uint8_t, int64_t, DType::kUInt8>{});
+    case DType::kInt8: return f(Elem<int8_t, int64_t, DType::kInt8>{});
+    case DType::kInt16: return f(Elem<int16_t, int64_t, DType::kInt16>{});
+    case DType::kInt32: return f(Elem<int32_t, int64_t, DType::kInt32>{});
+    case DType::kInt64: return f(Elem<int64_t, int64_t, DType::kInt64>{});
+    default: return with_float(op, t, f);
   }
 }
 

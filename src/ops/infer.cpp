@@ -88,10 +88,8 @@ Shape reduced_shape(const Call& c, bool keepdim) {
   for (uint32_t i = 0; i < x.size(); ++i) {
     const bool gone = k < axes.size() && axes[k] == i;
     if (gone) ++k;
-    if (!gone)
-      r.push_back(x[i]);
-    else if (keepdim)
-      r.push_back(1);
+    if (!gone) r.push_back(x[i]);
+    else if (keepdim) r.push_back(1);
   }
   return r;
 }
@@ -111,10 +109,8 @@ static Types reduce_to(const Call& c, DType t) {
 Types reduce_same(const Call& c) { return reduce_to(c, c.type(0).dtype); }
 Types reduce_sum(const Call& c) {
   DType t = c.type(0).dtype;
-  if (c.has("dtype"))
-    t = c.dtype("dtype");
-  else if (t == DType::kBool || t == DType::kInt32)
-    t = DType::kInt64;
+  if (c.has("dtype")) t = c.dtype("dtype");
+  else if (t == DType::kBool || t == DType::kInt32) t = DType::kInt64;
   return reduce_to(c, t);
 }
 Types reduce_prod(const Call& c) {

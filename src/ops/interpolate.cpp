@@ -121,17 +121,22 @@ struct Resizing {
   bool corners;
   int64_t align_mode;
   double position(int64_t i, int64_t size) const {  // source coordinate of output i
-    if (corners) return out > 1 ? static_cast<double>(size - 1) / static_cast<double>(out - 1) * static_cast<double>(i) : 0.0;
+    if (corners)
+      return out > 1 ? static_cast<double>(size - 1) / static_cast<double>(out - 1) * static_cast<double>(i)
+                     : 0.0;
     const double s = step(size), at = static_cast<double>(i);
     return align_mode == 0 ? (at + 0.5) * s - 0.5 : at * s;
   }
-  double step(int64_t size) const { return scale > 0 ? 1.0 / scale : static_cast<double>(size) / static_cast<double>(out); }
+  double step(int64_t size) const {
+    return scale > 0 ? 1.0 / scale : static_cast<double>(size) / static_cast<double>(out);
+  }
 };
 Value nearest(const Value& x, const Resizing& r) {
   const int64_t size = x.shape()[static_cast<uint32_t>(r.axis)];
   if (size == r.out && r.step(size) == 1) return x;
   Value at = iota({r.out}, 0, DType::kFloat64);
-  at = call("minimum", {call("floor", {affine(at, r.step(size))}), full({}, static_cast<double>(size - 1), DType::kFloat64)});
+  at = call("minimum", {call("floor", {affine(at, r.step(size))}),
+                        full({}, static_cast<double>(size - 1), DType::kFloat64)});
   return call("index_axis", {x, cast(at, DType::kInt64)}, {{"axis", r.axis}, {"who", "interpolate"}});
 }
 Value weighted(const Value& x, const Resizing& r, bool cubic) {
@@ -148,7 +153,8 @@ Value weighted(const Value& x, const Resizing& r, bool cubic) {
       const auto near = [](double v) { return ((kCubic + 2) * v - (kCubic + 3)) * v * v + 1; };
       const auto far = [](double v) { return ((kCubic * v - 5 * kCubic) * v + 8 * kCubic) * v - 4 * kCubic; };
       for (const double w : {far(t + 1), near(t), near(1 - t), far(2 - t)}) weight.push_back(w);
-      for (int64_t k = -1; k <= 2; ++k) index.push_back(std::clamp<int64_t>(static_cast<int64_t>(base) + k, 0, size - 1));
+      for (int64_t k = -1; k <= 2; ++k)
+        index.push_back(std::clamp<int64_t>(static_cast<int64_t>(base) + k, 0, size - 1));
     } else {
       const int64_t low = std::min(static_cast<int64_t>(p), size - 1);
       const double share = low < size - 1 ? p - static_cast<double>(low) : 0.0;
@@ -157,7 +163,8 @@ Value weighted(const Value& x, const Resizing& r, bool cubic) {
     }
   }
   if (same) return x;
-  return call("resample", {x}, {{"axis", r.axis}, {"taps", cubic ? 4 : 2}, {"index", index}, {"weight", weight}});
+  return call("resample", {x},
+              {{"axis", r.axis}, {"taps", cubic ? 4 : 2}, {"index", index}, {"weight", weight}});
 }
 Types infer_interpolate(const Call& c) {
   Shape s = c.type(0).shape;
@@ -165,11 +172,13 @@ Types infer_interpolate(const Call& c) {
   const std::string& mode = c.str("mode");
   if (mode != "nearest") require_float(c, 0);
   if (axes.size() != size.size() || c.reals("scale").size() != axes.size())
-    value_error(c.name(), ": got ", axes.size(), " axes, ", size.size(), " sizes and ", c.reals("scale").size(), " scales; expected as many of each.");
+    value_error(c.name(), ": got ", axes.size(), " axes, ", size.size(), " sizes and ",
+                c.reals("scale").size(), " scales; expected as many of each.");
   for (uint32_t k = 0; k < axes.size(); ++k) {
     const auto at = static_cast<uint32_t>(normalize_axis(c.name(), axes[k], s.size()));
     if (size[k] < 1 || size[k] > 1 << 24 || s[at] < 1)
-      value_error("interpolate: axis ", at, " cannot be resized, got ", s[at], " to ", size[k], "; expected 1 to 2**24.");
+      value_error("interpolate: axis ", at, " cannot be resized, got ", s[at], " to ", size[k],
+                  "; expected 1 to 2**24.");
     s[at] = size[k];
   }
   return {{c.type(0).dtype, s}};
@@ -181,16 +190,19 @@ Values interpolate(const Call& c) {
   const bool cubic = mode == "bicubic";
   Value x = c.in[0];
   for (uint32_t k = 0; k < axes.size(); ++k) {
-    const Resizing r{normalize_axis(c.name(), axes[k], x.rank()), size[k], scale[k], c.flag("align_corners"), cubic ? 0 : c.integer("align_mode")};
+    const Resizing r{normalize_axis(c.name(), axes[k], x.rank()), size[k], scale[k], c.flag("align_corners"),
+                     cubic ? 0 : c.integer("align_mode")};
     x = mode == "nearest" ? nearest(x, r) : weighted(x, r, cubic);
   }
   return {x};
 }
 
 const Register resampling{
-    {.schema = "interpolate_core(Tensor x, int[] axes, int[] size, float[] scale, str mode, bool align_corners=False, "
+    {.schema = "interpolate_core(Tensor x, int[] axes, int[] size, float[] scale, str mode, bool "
+               "align_corners=False, "
                "int align_mode=0) -> Tensor",
-     .doc = "Axes resized to `size`; a scale of 0 follows from the sizes. paddle.nn.functional.interpolate is made of it.",
+     .doc = "Axes resized to `size`; a scale of 0 follows from the sizes. paddle.nn.functional.interpolate "
+            "is made of it.",
      .infer = infer_interpolate,
      .expand = interpolate},
     {.schema = "resample(Tensor x, int axis, int taps, int[] index, float[] weight) -> Tensor",
@@ -212,11 +224,14 @@ const Register resampling{
      .infer = [](const Call& c) -> Types {
        const Shape s = shape_arg(c), &g = c.type(0).shape;
        const int64_t k = c.integer("axis"), taps = c.integer("taps"), n = c.ints("index").size();
-       bool fits = s.size() == g.size() && k >= 0 && k < static_cast<int64_t>(s.size()) && taps > 0 && n % taps == 0 &&
-                   static_cast<int64_t>(c.reals("weight").size()) == n;
-       for (uint32_t d = 0; fits && d < s.size(); ++d) fits = g[d] == (d == static_cast<uint32_t>(k) ? n / taps : s[d]);
+       bool fits = s.size() == g.size() && k >= 0 && k < static_cast<int64_t>(s.size()) && taps > 0 &&
+                   n % taps == 0 && static_cast<int64_t>(c.reals("weight").size()) == n;
+       for (uint32_t d = 0; fits && d < s.size(); ++d)
+         fits = g[d] == (d == static_cast<uint32_t>(k) ? n / taps : s[d]);
        for (int64_t i : c.ints("index")) fits = fits && i >= 0 && i < s[static_cast<uint32_t>(k)];
-       if (!fits) value_error("resample_grad: g does not fit, got shape ", g, " for shape ", s, ", axis ", k, " and ", taps, " taps.");
+       if (!fits)
+         value_error("resample_grad: g does not fit, got shape ", g, " for shape ", s, ", axis ", k, " and ",
+                     taps, " taps.");
        return {{c.type(0).dtype, s}};
      },
      .host = host_resample_grad,

@@ -218,7 +218,8 @@ const Register cores{
      .host = check_labels,
      .no_grad = true,
      .checks = true},
-    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis, dtype? dtype=None) -> Tensor, Tensor",
+    {.schema = "softmax_nll(Tensor x, Tensor label, int ignore_index, int axis, dtype? dtype=None) -> "
+               "Tensor, Tensor",
      .doc = "-log(softmax(x))[label] along axis (kept as 1); 0 where label is ignore_index. Second: "
             "log(sum(exp(x))).",
      .infer = [](const Call& c) -> Types {
@@ -237,8 +238,9 @@ const Register cores{
        const int64_t k = class_axis(c, "x");
        Value dx = g[1] ? g[1] * exp(widened(c) - c.out(1)) : Value();
        if (g[0]) {
-         const Value d = call("softmax_nll_dx", {c["x"], c["label"], c.out(1), g[0]},
-                              {{"ignore_index", c.integer("ignore_index")}, {"axis", k}, {"dtype", computed(c)}});
+         const Value d =
+             call("softmax_nll_dx", {c["x"], c["label"], c.out(1), g[0]},
+                  {{"ignore_index", c.integer("ignore_index")}, {"axis", k}, {"dtype", computed(c)}});
          dx = dx ? dx + d : d;
        }
        return {dx.dtype() == c.type(0).dtype ? dx : cast(dx, c.type(0).dtype), Value()};
@@ -246,17 +248,20 @@ const Register cores{
      .needs = "x label out1",
      .takes_narrow = true,
      .eager = {.first = 1}},  // log-probabilities; here their sum per row
-    {.schema = "softmax_nll_dx(Tensor x, Tensor label, Tensor lse, Tensor g, int ignore_index, int axis, dtype? "
-               "dtype=None, dtype? out=None) -> Tensor",
+    {.schema =
+         "softmax_nll_dx(Tensor x, Tensor label, Tensor lse, Tensor g, int ignore_index, int axis, dtype? "
+         "dtype=None, dtype? out=None) -> Tensor",
      .inner = true,
-     .doc = "Gradient of softmax_nll's first result for x: (exp(x - lse) - (class == label)) * g, 0 for ignored rows.",
+     .doc = "Gradient of softmax_nll's first result for x: (exp(x - lse) - (class == label)) * g, 0 for "
+            "ignored rows.",
      .infer = [](const Call& c) -> Types {
        return {{c.has("out") ? c.dtype("out") : computed(c), c.type(0).shape}};
      },
      .expand = [](const Call& c) -> Values {
        const Value x = widened(c);
-       const Value d = call("softmax_nll_grad", {classes(x, c.integer("axis")), c["label"], exp(x - c["lse"]), c["g"]},
-                            {{"ignore_index", c.integer("ignore_index")}});
+       const Value d =
+           call("softmax_nll_grad", {classes(x, c.integer("axis")), c["label"], exp(x - c["lse"]), c["g"]},
+                {{"ignore_index", c.integer("ignore_index")}});
        return {c.has("out") && c.dtype("out") != d.dtype() ? cast(d, c.dtype("out")) : d};
      },
      .takes_narrow = true},
@@ -329,8 +334,7 @@ Types infer_cross_entropy(const Call& c) {
   require_rank(c, 0, 1);
   const Value x = c["input"], label = c["label"], w = c["weight"];
   const int64_t k = class_axis(c, "input");
-  if (!c.flag("soft_label"))
-    require_labels(c, label, x.shape(), k);
+  if (!c.flag("soft_label")) require_labels(c, label, x.shape(), k);
   else if (!(label.shape() == x.shape()))
     value_error("cross_entropy: soft labels do not fit, got shape ", label.shape(), "; expected ", x.shape(),
                 ".");

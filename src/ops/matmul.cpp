@@ -3,10 +3,10 @@
 // drops, and transposes apply to the last two axes. Gradient: two more products, summed over broadcast batch
 // axes. Library kernels: cpu/onednn_matmul.cpp, cpu/gemm.cpp; the loop here is the reference and serves
 // integers.
-#include "ops/host.h"
 #include "ops/matmul.h"
 
 #include "ops/fn.h"
+#include "ops/host.h"
 #include "ops/window.h"
 
 namespace yuloh {
@@ -114,10 +114,10 @@ void loop(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides& y, 
   }
 }
 
-// float64 is what other precisions are checked against: the same sums in the same order, four rows and eight columns at a
-// time over columns of y that were copied side by side (20 times as fast as the loop above).
-void loop_f64(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides& y, const MatrixStrides& z, const double* px,
-              const double* py, double* pz) {
+// float64 is what other precisions are checked against: the same sums in the same order, four rows and eight
+// columns at a time over columns of y that were copied side by side (20 times as fast as the loop above).
+void loop_f64(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides& y, const MatrixStrides& z,
+              const double* px, const double* py, double* pz) {
   constexpr int64_t kRows = 4, kColumns = 8;
   std::vector<double> panel(static_cast<size_t>(s.k * kColumns));
   const int64_t batches = numel(s.batch);
@@ -132,7 +132,8 @@ void loop_f64(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides&
       const int64_t columns = std::min(kColumns, s.n - j);
       for (int64_t k = 0; k < s.k; ++k)
         for (int64_t c = 0; c < kColumns; ++c)
-          panel[static_cast<size_t>(k * kColumns + c)] = c < columns ? py[oy + k * y.row + (j + c) * y.col] : 0;
+          panel[static_cast<size_t>(k * kColumns + c)] =
+              c < columns ? py[oy + k * y.row + (j + c) * y.col] : 0;
       for (int64_t i = 0; i < s.m; i += kRows) {
         const int64_t rows = std::min(kRows, s.m - i);
         double acc[kRows][kColumns] = {};
@@ -141,7 +142,8 @@ void loop_f64(const MatmulShape& s, const MatrixStrides& x, const MatrixStrides&
         for (int64_t k = 0; k < s.k; ++k)
           for (int64_t r = 0; r < kRows; ++r) {
             const double v = from[r][k * x.col];
-            for (int64_t c = 0; c < kColumns; ++c) acc[r][c] += v * panel[static_cast<size_t>(k * kColumns + c)];
+            for (int64_t c = 0; c < kColumns; ++c)
+              acc[r][c] += v * panel[static_cast<size_t>(k * kColumns + c)];
           }
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t c = 0; c < columns; ++c) pz[oz + (i + r) * z.row + (j + c) * z.col] = acc[r][c];
@@ -161,8 +163,8 @@ void host(const HostCall& h) {
     return static_cast<char*>(p) + i * static_cast<int64_t>(size);
   };
   if (t == DType::kFloat64 && h.out[0].dtype == t)
-    return loop_f64(s, x, y, z, static_cast<const double*>(h.in[0].data), static_cast<const double*>(h.in[1].data),
-                    static_cast<double*>(h.out[0].data));
+    return loop_f64(s, x, y, z, static_cast<const double*>(h.in[0].data),
+                    static_cast<const double*>(h.in[1].data), static_cast<double*>(h.out[0].data));
   if (is_float(t)) {
     using Load = std::function<double(int64_t)>;
     const Load lx = [&](int64_t i) { return load_double(at(h.in[0].data, i), t); };
@@ -184,8 +186,8 @@ Types infer_bias(const Call& c) {
   const Types r = infer(c);
   const TensorType& b = c.type(2);
   if (r[0].shape.size() < 2 || b.shape != Shape{r[0].shape.back()} || b.dtype != r[0].dtype)
-    value_error(c.name(), ": bias does not fit, got shape ", b.shape, " and dtype ", b.dtype, "; expected one ",
-                r[0].dtype, " for each column of ", r[0].shape, ".");
+    value_error(c.name(), ": bias does not fit, got shape ", b.shape, " and dtype ", b.dtype,
+                "; expected one ", r[0].dtype, " for each column of ", r[0].shape, ".");
   return r;
 }
 void host_bias(const HostCall& h) {
@@ -194,7 +196,8 @@ void host_bias(const HostCall& h) {
   const size_t size = dtype_size(z.dtype);
   for (int64_t i = 0; i < z.numel(); ++i) {
     char* at = static_cast<char*>(z.data) + offset_at(z.shape, z.strides, i) * static_cast<int64_t>(size);
-    const char* add = static_cast<const char*>(b.data) + i % b.shape[0] * b.strides[0] * static_cast<int64_t>(size);
+    const char* add =
+        static_cast<const char*>(b.data) + i % b.shape[0] * b.strides[0] * static_cast<int64_t>(size);
     store_double(at, z.dtype, load_double(at, z.dtype) + load_double(add, z.dtype));
   }
 }
@@ -204,9 +207,11 @@ int64_t column_axis(const Call& c) {  // the last axis of the result: axis 1 of 
 }
 
 const Register rows{
-    {.schema = "matmul_bias(Tensor x, Tensor y, Tensor bias, bool transpose_x=False, bool transpose_y=False) -> Tensor",
+    {.schema = "matmul_bias(Tensor x, Tensor y, Tensor bias, bool transpose_x=False, bool transpose_y=False) "
+               "-> Tensor",
      .inner = true,
-     .doc = "matmul(x, y) + bias for one floating point number a column; what plans make of the two (passes/rules.cpp).",
+     .doc = "matmul(x, y) + bias for one floating point number a column; what plans make of the two "
+            "(passes/rules.cpp).",
      .infer = infer_bias,
      .host = host_bias,
      .no_grad = true,

@@ -45,11 +45,13 @@ const Register scalars{
      .doc = "g * (x - mean) * rstd in the dtype of the statistics.",
      .infer = as_stat,
      .scalar = [](Scalar g, Scalar x, Scalar m, Scalar r) { return g * ((x - m) * r); }},
-    {.schema = "norm_relu_grad(Tensor x, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Tensor g, bool six=False) -> "
+    {.schema = "norm_relu_grad(Tensor x, Tensor mean, Tensor rstd, Tensor weight, Tensor bias, Tensor g, "
+               "bool six=False) -> "
                "Tensor",
      .inner = true,
-     .doc = "g where norm_affine(x, ...) is above 0 (and below 6), else 0: relu's gradient without its result "
-            "(passes/rules.cpp).",
+     .doc =
+         "g where norm_affine(x, ...) is above 0 (and below 6), else 0: relu's gradient without its result "
+         "(passes/rules.cpp).",
      .infer = like_first,
      .scalar =
          [](const Call& c, Scalar x, Scalar m, Scalar r, Scalar w, Scalar b, Scalar g) {

@@ -8,8 +8,11 @@ namespace yuloh {
 namespace {
 using S = Scalar;
 
-#define YULOH_STEP(s, text, ...) \
-  { .schema = s, .doc = text, .infer = like_first, .scalar = __VA_ARGS__, .no_grad = true, .kind = "optimizer" }
+#define YULOH_STEP(s, text, ...)                                                           \
+  {                                                                                        \
+    .schema = s, .doc = text, .infer = like_first, .scalar = __VA_ARGS__, .no_grad = true, \
+    .kind = "optimizer"                                                                    \
+  }
 
 const Register steps{
     YULOH_STEP("sgd_step(Tensor p, Tensor g, value float lr) -> Tensor", "p - lr * g.",

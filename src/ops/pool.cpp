@@ -3,11 +3,12 @@
 // its gradient goes to the first maximum. Average: linear, so it and its gradient are each other's gradient.
 // Adaptive pooling becomes ordinary pooling where the extents divide. The loops here are the reference;
 // faster candidates are in cpu/pool.cpp.
-#include "ops/infer.h"
 #include "ops/pool.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "ops/infer.h"
 
 namespace yuloh {
 
@@ -133,7 +134,8 @@ Types infer_avg_grad(const Call& c) {
   require_rank(c, 0, 3, 5);
   const Shape x = avg_grad_shape(c);
   if (x.size() != c.type(0).shape.size())
-    value_error(c.name(), ": input_size does not fit, got ", to_string(c.ints("input_size")), " for grad ", c.type(0).shape, ".");
+    value_error(c.name(), ": input_size does not fit, got ", to_string(c.ints("input_size")), " for grad ",
+                c.type(0).shape, ".");
   const Shape& g = c.type(0).shape;
   if (!(pool_geometry(c, x).out == spatial_of(g)))
     value_error(c.name(), ": grad ", g, " does not match an input of shape ", x, ".");

@@ -95,8 +95,7 @@ void fill_random(const HostCall& h, F&& draw) {
 // 24 random bits for float32 (11 and 8 for the halves), so that rounding never yields 1.
 void host_uniform01(const HostCall& h) {
   switch (h.out[0].dtype) {
-    case DType::kFloat64:
-      return fill_random(h, [](Bits r, int64_t) { return unit53(r); });
+    case DType::kFloat64: return fill_random(h, [](Bits r, int64_t) { return unit53(r); });
     case DType::kFloat16:
       return fill_random(h, [](Bits r, int64_t) { return static_cast<double>(r.a >> 21) * 0x1p-11; });
     case DType::kBFloat16:
@@ -357,10 +356,8 @@ Values dropout_body(const Call& c) {
   if (const Ints axes = c.ints("axis"); !axes.empty()) {
     const Ints kept = normalize_axes(c.name(), axes, x.rank());
     for (uint32_t i = 0, k = 0; i < s.size(); ++i)
-      if (k < kept.size() && kept[k] == i)
-        ++k;
-      else
-        s[i] = 1;
+      if (k < kept.size() && kept[k] == i) ++k;
+      else s[i] = 1;
   }
   const Value mask = call("keep_mask", with_stream(c, {}), {{"shape", to_ints(s)}, {"p", p}});
   return {call("dropout_apply", {x, mask}, {{"divisor", upscale && p < 1 ? 1 - p : 1.0}})};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk of an LSTM or a GRU along a sequence, as one op: the recorder, the passes and the plan see one node per layer
-// instead of some twenty per time step. The body is the unrolled walk; a device may take the whole walk (cpu/lstm.cpp,
-// cpu/gru.cpp), which keeps the weight packed and in cache. The gradient walks back the same way and leaves the weight's
-// gradient to one product over all time steps.
+// The walk of an LSTM or a GRU along a sequence, as one op: the recorder, the passes and the plan see one
+// node per layer instead of some twenty per time step. The body is the unrolled walk; a device may take the
+// whole walk (cpu/lstm.cpp, cpu/gru.cpp), which keeps the weight packed and in cache. The gradient walks back
+// the same way and leaves the weight's gradient to one product over all time steps.
 #include "ops/fn.h"
 
 namespace yuloh {
@@ -44,8 +44,8 @@ Shape require_walk(const Call& c, int64_t parts) {
   require_float(c, 0);
   const Shape& g = c.type(0).shape;
   if (g.size() != 3 || g[2] % parts != 0 || g[0] < 1)
-    value_error(c.name(), ": gates are not [time, batch, ", parts, " * hidden] with at least one time step, got shape ", g,
-                ".");
+    value_error(c.name(), ": gates are not [time, batch, ", parts,
+                " * hidden] with at least one time step, got shape ", g, ".");
   const Shape state{g[1], g[2] / parts};
   require_state(c, "weight", {g[2], g[2] / parts});
   require_state(c, "bias", {g[2]});
@@ -65,8 +65,8 @@ Values walk(const Call& c) {
   Values hs, cells, gates;
   for (int64_t s = 0; s < w.steps; ++s) {
     const Value z = w.slice(c["gates"], w.at(s)) + (product(h, c["weight"], true) + c["bias"]);
-    const Value i = un("sigmoid", w.gate(z, 0)), f = un("sigmoid", w.gate(z, 1)), g = un("tanh", w.gate(z, 2)),
-                o = un("sigmoid", w.gate(z, 3));
+    const Value i = un("sigmoid", w.gate(z, 0)), f = un("sigmoid", w.gate(z, 1)),
+                g = un("tanh", w.gate(z, 2)), o = un("sigmoid", w.gate(z, 3));
     cell = f * cell + i * g;
     h = o * un("tanh", cell);
     hs.push_back(h), cells.push_back(cell), gates.push_back(concat({i, f, g, o}, 1));
@@ -76,16 +76,16 @@ Values walk(const Call& c) {
 
 Value plus(const Value& a, const Value& b) { return !a ? b : !b ? a : a + b; }
 
-// Each time step multiplied the state before it: one product over all of them gives the weight's gradient. `dz`: that of
-// the state's share of the gates; c.out(0): the states.
+// Each time step multiplied the state before it: one product over all of them gives the weight's gradient.
+// `dz`: that of the state's share of the gates; c.out(0): the states.
 Value weight_gradient(const Call& c, const Walk& w, const Value& dz) {
   const Value h = reshape(c["h"], {1, w.batch, w.hidden});
   const Value before = w.steps == 1 ? h
                        : w.reverse  ? concat({yuloh::narrow(c.out(0), 0, 1, w.steps - 1), h}, 0)
                                     : concat({h, yuloh::narrow(c.out(0), 0, 0, w.steps - 1)}, 0);
   const DType t = c["weight"].dtype();
-  return matmul(as(reshape(dz, {w.steps * w.batch, dz.shape()[2]}), t), as(reshape(before, {w.steps * w.batch, w.hidden}), t),
-                true);
+  return matmul(as(reshape(dz, {w.steps * w.batch, dz.shape()[2]}), t),
+                as(reshape(before, {w.steps * w.batch, w.hidden}), t), true);
 }
 
 Values walk_back(const Call& c) {
@@ -133,8 +133,10 @@ Values gru(const Call& c) {
   Value h = c["h"];
   Values hs, gates;
   for (int64_t step = 0; step < w.steps; ++step) {
-    const Value x = w.slice(c["gates"], w.at(step)), s = product(h, c["weight"], true) + c["bias"], own = w.gate(s, 2);
-    const Value r = un("sigmoid", w.gate(x, 0) + w.gate(s, 0)), z = un("sigmoid", w.gate(x, 1) + w.gate(s, 1));
+    const Value x = w.slice(c["gates"], w.at(step)), s = product(h, c["weight"], true) + c["bias"],
+                own = w.gate(s, 2);
+    const Value r = un("sigmoid", w.gate(x, 0) + w.gate(s, 0)),
+                z = un("sigmoid", w.gate(x, 1) + w.gate(s, 1));
     const Value candidate = un("tanh", w.gate(x, 2) + r * own);
     h = (h - candidate) * z + candidate;
     hs.push_back(h), gates.push_back(concat({r, z, candidate, own}, 1));
@@ -149,7 +151,8 @@ Values gru_back(const Call& c) {
   Values dx, ds;
   for (int64_t step = w.steps - 1; step >= 0; --step) {
     const int64_t t = w.at(step);
-    const Value act = w.slice(c["act"], t), r = w.gate(act, 0), z = w.gate(act, 1), candidate = w.gate(act, 2);
+    const Value act = w.slice(c["act"], t), r = w.gate(act, 0), z = w.gate(act, 1),
+                candidate = w.gate(act, 2);
     const Value before = step ? w.slice(c["states"], w.at(step - 1)) : c["h"];
     if (gh) dh = plus(dh, w.slice(gh, t));
     if (!dh) dh = zeros_like(before);
@@ -167,40 +170,51 @@ Values gru_back(const Call& c) {
 
 Values gru_vjp(const Call& c, const Values& g) {
   const Walk w(c, c.type(0).shape, 3);
-  const Values d = call_all("gru_walk_grad", {c["weight"], c.out(0), c.out(1), c["h"], g[0], g[1]}, {{"reverse", w.reverse}});
+  const Values d = call_all("gru_walk_grad", {c["weight"], c.out(0), c.out(1), c["h"], g[0], g[1]},
+                            {{"reverse", w.reverse}});
   return {d[0], weight_gradient(c, w, d[1]), sum(d[1], {0, 1}, false), d[2]};
 }
 
 const Register rows{
-    {.schema = "lstm_walk(Tensor gates, Tensor weight, Tensor bias, Tensor h, Tensor c, bool reverse=False) -> "
-               "Tensor, Tensor, Tensor",
-     .doc = "An LSTM along [time, batch, 4 * hidden], the input's share of its gates i, f, g, o. Results: hidden "
+    {.schema =
+         "lstm_walk(Tensor gates, Tensor weight, Tensor bias, Tensor h, Tensor c, bool reverse=False) -> "
+         "Tensor, Tensor, Tensor",
+     .doc = "An LSTM along [time, batch, 4 * hidden], the input's share of its gates i, f, g, o. Results: "
+            "hidden "
             "states and cells [time, batch, hidden], and the gates [time, batch, 4 * hidden].",
      .infer = infer_walk,
      .expand = walk,
      .vjp = walk_vjp,
      .needs = "weight h c out out1 out2",
      .kind = "recurrent"},
-    {.schema = "lstm_walk_grad(Tensor weight, Tensor c, Tensor cells, Tensor act, Tensor? gh=None, Tensor? gc=None, "
+    {.schema = "lstm_walk_grad(Tensor weight, Tensor c, Tensor cells, Tensor act, Tensor? gh=None, Tensor? "
+               "gc=None, "
                "Tensor? ga=None, bool reverse=False) -> Tensor, Tensor, Tensor",
      .inner = true,
      .doc = "Gradients of lstm_walk for gates before their functions, h and c.",
-     .infer = [](const Call& c) -> Types { return {c.type(3), c.type(1), c.type(1)}; },
+     .infer = [](const Call& c) -> Types {
+       return {c.type(3), c.type(1), c.type(1)};
+     },
      .expand = walk_back,
      .kind = "recurrent"},
-    {.schema = "gru_walk(Tensor gates, Tensor weight, Tensor bias, Tensor h, bool reverse=False) -> Tensor, Tensor",
-     .doc = "A GRU along [time, batch, 3 * hidden], the input's share of its gates r, z, c, bias included; r multiplies the "
-            "state's share of c. Results: hidden states [time, batch, hidden], and r, z, c and the state's share of c "
+    {.schema =
+         "gru_walk(Tensor gates, Tensor weight, Tensor bias, Tensor h, bool reverse=False) -> Tensor, Tensor",
+     .doc = "A GRU along [time, batch, 3 * hidden], the input's share of its gates r, z, c, bias included; r "
+            "multiplies the "
+            "state's share of c. Results: hidden states [time, batch, hidden], and r, z, c and the state's "
+            "share of c "
             "[time, batch, 4 * hidden].",
      .infer = infer_gru,
      .expand = gru,
      .vjp = gru_vjp,
      .needs = "weight h out out1",
      .kind = "recurrent"},
-    {.schema = "gru_walk_grad(Tensor weight, Tensor states, Tensor act, Tensor h, Tensor? gh=None, Tensor? ga=None, "
+    {.schema = "gru_walk_grad(Tensor weight, Tensor states, Tensor act, Tensor h, Tensor? gh=None, Tensor? "
+               "ga=None, "
                "bool reverse=False) -> Tensor, Tensor, Tensor",
      .inner = true,
-     .doc = "Gradients of gru_walk for the input's and the state's share of the gates before their functions, and h.",
+     .doc = "Gradients of gru_walk for the input's and the state's share of the gates before their "
+            "functions, and h.",
      .infer = [](const Call& c) -> Types {
        const Shape &act = c.type(2).shape, g{act[0], act[1], act[2] / 4 * 3};
        return {{c.type(2).dtype, g}, {c.type(2).dtype, g}, c.type(3)};

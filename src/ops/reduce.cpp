@@ -133,16 +133,11 @@ Values norm_body(const Call& c) {
   const double p = c.real("p");
   const Value a = abs(x);
   Value r;
-  if (p == 0)
-    r = sum(cast(not_equal(x, constant_like(0, x)), x.dtype()), axes);
-  else if (p == 1)
-    r = sum(a, axes);
-  else if (p == 2)
-    r = call("norm2", {x}, {{"axis", axes}, {"keepdim", true}});
-  else if (std::isinf(p))
-    r = call(p > 0 ? "max" : "min", {a}, {{"axis", axes}, {"keepdim", true}});
-  else
-    r = call("pow", {sum(call("pow", {a, constant_like(p, x)}), axes), constant_like(1 / p, x)});
+  if (p == 0) r = sum(cast(not_equal(x, constant_like(0, x)), x.dtype()), axes);
+  else if (p == 1) r = sum(a, axes);
+  else if (p == 2) r = call("norm2", {x}, {{"axis", axes}, {"keepdim", true}});
+  else if (std::isinf(p)) r = call(p > 0 ? "max" : "min", {a}, {{"axis", axes}, {"keepdim", true}});
+  else r = call("pow", {sum(call("pow", {a, constant_like(p, x)}), axes), constant_like(1 / p, x)});
   return {kept(c, r)};
 }
 Values norm2_body(const Call& c) {

@@ -7,33 +7,39 @@
 
 namespace yuloh {
 namespace {
+// clang-format off
 constexpr PrimInfo kPrims[kNumPrims] = {
-    {"arg", 0, false}, {"const", 0, false},
-    {"add", 2, false}, {"sub", 2, false}, {"mul", 2, false}, {"div", 2, false}, {"floor_div", 2, false}, {"mod", 2, false},
-    {"max", 2, false}, {"min", 2, false}, {"pow", 2, false}, {"atan2", 2, false}, {"fmod", 2, false},
-    {"neg", 1, false}, {"abs", 1, false}, {"sign", 1, false}, {"exp", 1, false}, {"expm1", 1, false}, {"log", 1, false},
-    {"log1p", 1, false}, {"sqrt", 1, false}, {"rsqrt", 1, false}, {"sin", 1, false}, {"cos", 1, false}, {"tan", 1, false},
-    {"asin", 1, false}, {"acos", 1, false}, {"atan", 1, false}, {"sinh", 1, false}, {"cosh", 1, false}, {"tanh", 1, false},
-    {"asinh", 1, false}, {"acosh", 1, false}, {"atanh", 1, false}, {"erf", 1, false}, {"floor", 1, false},
-    {"ceil", 1, false}, {"round", 1, false}, {"trunc", 1, false}, {"erfinv", 1, false}, {"lgamma", 1, false},
-    {"digamma", 1, false}, {"isnan", 1, true}, {"isinf", 1, true}, {"isfinite", 1, true},
-    {"eq", 2, true}, {"ne", 2, true}, {"lt", 2, true}, {"le", 2, true}, {"gt", 2, true}, {"ge", 2, true},
-    {"and", 2, false}, {"or", 2, false}, {"xor", 2, false}, {"not", 1, false}, {"shl", 2, false}, {"shr", 2, false},
-    {"select", 3, false}, {"fma", 3, false}, {"cast", 1, false},
+    {"arg", 0, false}, {"const", 0, false}, {"add", 2, false}, {"sub", 2, false}, {"mul", 2, false},
+    {"div", 2, false}, {"floor_div", 2, false}, {"mod", 2, false}, {"max", 2, false}, {"min", 2, false},
+    {"pow", 2, false}, {"atan2", 2, false}, {"fmod", 2, false}, {"neg", 1, false}, {"abs", 1, false},
+    {"sign", 1, false}, {"exp", 1, false}, {"expm1", 1, false}, {"log", 1, false}, {"log1p", 1, false},
+    {"sqrt", 1, false}, {"rsqrt", 1, false}, {"sin", 1, false}, {"cos", 1, false}, {"tan", 1, false},
+    {"asin", 1, false}, {"acos", 1, false}, {"atan", 1, false}, {"sinh", 1, false}, {"cosh", 1, false},
+    {"tanh", 1, false}, {"asinh", 1, false}, {"acosh", 1, false}, {"atanh", 1, false}, {"erf", 1, false},
+    {"floor", 1, false}, {"ceil", 1, false}, {"round", 1, false}, {"trunc", 1, false}, {"erfinv", 1, false},
+    {"lgamma", 1, false}, {"digamma", 1, false}, {"isnan", 1, true}, {"isinf", 1, true},
+    {"isfinite", 1, true}, {"eq", 2, true}, {"ne", 2, true}, {"lt", 2, true}, {"le", 2, true},
+    {"gt", 2, true}, {"ge", 2, true}, {"and", 2, false}, {"or", 2, false}, {"xor", 2, false},
+    {"not", 1, false}, {"shl", 2, false}, {"shr", 2, false}, {"select", 3, false}, {"fma", 3, false},
+    {"cast", 1, false},
 };
+// clang-format on
 thread_local Expr* g_expr = nullptr;
 }  // namespace
 
 const PrimInfo& prim_info(Prim p) { return kPrims[static_cast<int>(p)]; }
 
 int Expr::add(ExprNode n) {
-  auto is_const = [&](int i, double v) { return i >= 0 && nodes[i].prim == Prim::kConst && nodes[i].imm == v; };
+  auto is_const = [&](int i, double v) {
+    return i >= 0 && nodes[i].prim == Prim::kConst && nodes[i].imm == v;
+  };
   if (n.prim == Prim::kMul) {  // exact for every operand, NaN and signed zero included
     if (is_const(n.b, 1)) return n.a;
     if (is_const(n.a, 1)) return n.b;
   }
   if (n.prim == Prim::kDiv && is_const(n.b, 1)) return n.a;
-  if (n.prim == Prim::kNeg && nodes[n.a].prim == Prim::kConst) n = {Prim::kConst, -1, -1, -1, -nodes[n.a].imm};
+  if (n.prim == Prim::kNeg && nodes[n.a].prim == Prim::kConst)
+    n = {Prim::kConst, -1, -1, -1, -nodes[n.a].imm};
   for (size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i] == n) return static_cast<int>(i);
   nodes.push_back(n);
@@ -99,7 +105,9 @@ ExprScope::ExprScope(Expr* e) : saved(g_expr) { g_expr = e; }
 ExprScope::~ExprScope() { g_expr = saved; }
 
 Scalar::Scalar(double v) : id(g_expr->add({Prim::kConst, -1, -1, -1, v})) {}
-Scalar Scalar::arg(int i) { return Scalar(Raw{}, g_expr->add({Prim::kArg, static_cast<int16_t>(i), -1, -1, 0})); }
+Scalar Scalar::arg(int i) {
+  return Scalar(Raw{}, g_expr->add({Prim::kArg, static_cast<int16_t>(i), -1, -1, 0}));
+}
 Scalar Scalar::make(Prim p, const Scalar* a, const Scalar* b, const Scalar* c, double imm) {
   auto at = [](const Scalar* s) { return static_cast<int16_t>(s ? s->id : -1); };
   return Scalar(Raw{}, g_expr->add({p, at(a), at(b), at(c), imm}));
@@ -114,8 +122,25 @@ struct Adjoint {
 using Rule = void (*)(const Adjoint& s, const Scalar* (&out)[3], Scalar* tmp);
 const double kTwoOverSqrtPi = 1.1283791670955126;
 
-#define RULE1(expr) [](const Adjoint& s, const Scalar* (&o)[3], Scalar* t) { const Scalar &x = s.a, &y = s.y, &g = s.g; (void)x; (void)y; t[0] = (expr); o[0] = &t[0]; }
-#define RULE2(ea, eb) [](const Adjoint& s, const Scalar* (&o)[3], Scalar* t) { const Scalar &x = s.a, &y = s.b, &z = s.y, &g = s.g; (void)x; (void)y; (void)z; t[0] = (ea); t[1] = (eb); o[0] = &t[0]; o[1] = &t[1]; }
+#define RULE1(expr)                                       \
+  [](const Adjoint& s, const Scalar*(&o)[3], Scalar* t) { \
+    const Scalar &x = s.a, &y = s.y, &g = s.g;            \
+    (void)x;                                              \
+    (void)y;                                              \
+    t[0] = (expr);                                        \
+    o[0] = &t[0];                                         \
+  }
+#define RULE2(ea, eb)                                     \
+  [](const Adjoint& s, const Scalar*(&o)[3], Scalar* t) { \
+    const Scalar &x = s.a, &y = s.b, &z = s.y, &g = s.g;  \
+    (void)x;                                              \
+    (void)y;                                              \
+    (void)z;                                              \
+    t[0] = (ea);                                          \
+    t[1] = (eb);                                          \
+    o[0] = &t[0];                                         \
+    o[1] = &t[1];                                         \
+  }
 
 Rule rule_of(Prim p) {
   switch (p) {
@@ -129,7 +154,8 @@ Rule rule_of(Prim p) {
     case Prim::kMin: return RULE2(select(x < y, g, Scalar(0.0)), select(x < y, Scalar(0.0), g));
     case Prim::kPow:
       return RULE2(select(y == Scalar(0.0), Scalar(0.0), g * (y * pow(x, y - Scalar(1.0)))),
-                   select(select(x == Scalar(0.0), y >= Scalar(0.0), Scalar(0.0) > Scalar(1.0)), Scalar(0.0), g * (z * log(x))));
+                   select(select(x == Scalar(0.0), y >= Scalar(0.0), Scalar(0.0) > Scalar(1.0)), Scalar(0.0),
+                          g * (z * log(x))));
     case Prim::kAtan2: return RULE2(g * y / (x * x + y * y), -(g * x) / (x * x + y * y));
     case Prim::kNeg: return RULE1(-g);
     case Prim::kAbs: return RULE1(g * sign(x));
@@ -155,12 +181,12 @@ Rule rule_of(Prim p) {
     case Prim::kErfinv: return RULE1(g * Scalar(0.5 * 1.7724538509055159) * exp(y * y));
     case Prim::kLgamma: return RULE1(g * digamma(x));
     case Prim::kFma:
-      return [](const Adjoint& s, const Scalar* (&o)[3], Scalar* t) {
+      return [](const Adjoint& s, const Scalar*(&o)[3], Scalar* t) {
         t[0] = s.g * s.b, t[1] = s.g * s.a, t[2] = s.g;
         for (int i = 0; i < 3; ++i) o[i] = &t[i];
       };
     case Prim::kSelect:
-      return [](const Adjoint& s, const Scalar* (&o)[3], Scalar* t) {
+      return [](const Adjoint& s, const Scalar*(&o)[3], Scalar* t) {
         t[1] = select(s.a, s.g, Scalar(0.0)), t[2] = select(s.a, Scalar(0.0), s.g);
         o[1] = &t[1], o[2] = &t[2];
       };

@@ -162,10 +162,8 @@ Types infer_scatter(const Call& c) {
   if (i.size() > 2 || (i.size() == 2 && i[1] != 1))
     value_error("scatter: index is not a list, got shape ", i, "; expected [n], [n, 1] or [].");
   Shape want = x;
-  if (i.empty())
-    want.erase(0);
-  else
-    want[0] = i[0];
+  if (i.empty()) want.erase(0);
+  else want[0] = i[0];
   if (!(u == want)) value_error("scatter: updates do not fit, got shape ", u, "; expected ", want, ".");
   return {c.type(0)};
 }

@@ -31,10 +31,8 @@ void host_searchsorted(const HostCall& h) {
       const int64_t mid = (lo + hi) / 2;
       const double y = load_double(row + mid * s.strides.back() * ss, s.dtype);
       const bool before = right ? !less(x, y) : less(y, x);
-      if (before)
-        lo = mid + 1;
-      else
-        hi = mid;
+      if (before) lo = mid + 1;
+      else hi = mid;
     }
     store_int(o.as<char>() + i * os, o.dtype, lo);
   }

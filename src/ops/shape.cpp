@@ -78,10 +78,8 @@ Types infer_flatten(const Call& c) {
                 "; expected start <= stop.");
   Shape r;
   for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i)
-    if (i <= a || i > b)
-      r.push_back(x[i]);
-    else
-      r.back() *= x[i];
+    if (i <= a || i > b) r.push_back(x[i]);
+    else r.back() *= x[i];
   return typed(c, r);
 }
 
@@ -130,7 +128,8 @@ const Register reshapes{
      .write = [](const Call&, const Value&, const Value& v) { return v; }},
     {.schema = "again(Tensor x) -> Tensor",
      .inner = true,
-     .doc = "x itself, in a computation that is to be done a second time: what is made of it is not merged with the first.",
+     .doc = "x itself, in a computation that is to be done a second time: what is made of it is not merged "
+            "with the first.",
      .infer = like_first,
      .view = [](const Call&, const Ints& s, Ints* out,
                 int64_t* offset) { return *out = s, *offset = 0, true; },

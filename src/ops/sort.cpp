@@ -47,8 +47,7 @@ void sort_positions(const std::vector<C>& v, std::vector<int64_t>& order, bool d
   };
   if (first < order.size())
     std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(first), order.end(), by);
-  else
-    std::sort(order.begin(), order.end(), by);
+  else std::sort(order.begin(), order.end(), by);
 }
 void host_sort(const HostCall& h) {
   const bool down = h.call.flag("descending");
@@ -217,10 +216,8 @@ Types infer_public_arg(const Call& c) {
   if (!c.has("axis")) return {{t, c.flag("keepdim") ? Shape(s.size(), 1) : Shape()}};
   const int64_t k = normalize_axis(c.name(), c.integer("axis"), s.size());
   if (s.empty()) return {{t, s}};
-  if (c.flag("keepdim"))
-    s[k] = 1;
-  else
-    s.erase(static_cast<uint32_t>(k));
+  if (c.flag("keepdim")) s[k] = 1;
+  else s.erase(static_cast<uint32_t>(k));
   return {{t, s}};
 }
 const char* const kArgMax = "argmax_core";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the rows: parses schemas once at start, indexes them by name, derives gradient rows of scalar ops on demand.
+// Reads the rows: parses schemas once at start, indexes them by name, derives gradient rows of scalar ops on
+// demand.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -15,7 +16,7 @@ namespace {
 struct Table {
   std::map<std::string, OpDef*, std::less<>> by_name;  // rows live for the whole process
   std::vector<const OpDef*> sorted;
-  std::mutex mu;  // guards derived rows and interned strings only
+  std::mutex mu;                                       // guards derived rows and interned strings only
   std::unordered_map<uint64_t, const OpDef*> derived;  // by op and input
   std::unordered_set<std::string> strings;
 };
@@ -62,11 +63,18 @@ ArgSpec parse_arg(const char* schema, std::string_view text) {
   consume(&type, "static ");
   if (!type.empty() && type.back() == '!') a.inplace = true, type.remove_suffix(1);
   if (!type.empty() && type.back() == '?') a.optional = true, type.remove_suffix(1);
-  static const std::map<std::string_view, ArgKind> kinds = {
-      {"Tensor", ArgKind::kTensor}, {"Tensor[]", ArgKind::kTensorList}, {"number", ArgKind::kNumber},
-      {"value float", ArgKind::kValueFloat}, {"value int", ArgKind::kValueInt}, {"int", ArgKind::kInt},
-      {"float", ArgKind::kFloat}, {"bool", ArgKind::kBool}, {"str", ArgKind::kStr}, {"dtype", ArgKind::kDType},
-      {"int[]", ArgKind::kInts}, {"float[]", ArgKind::kFloats}};
+  static const std::map<std::string_view, ArgKind> kinds = {{"Tensor", ArgKind::kTensor},
+                                                            {"Tensor[]", ArgKind::kTensorList},
+                                                            {"number", ArgKind::kNumber},
+                                                            {"value float", ArgKind::kValueFloat},
+                                                            {"value int", ArgKind::kValueInt},
+                                                            {"int", ArgKind::kInt},
+                                                            {"float", ArgKind::kFloat},
+                                                            {"bool", ArgKind::kBool},
+                                                            {"str", ArgKind::kStr},
+                                                            {"dtype", ArgKind::kDType},
+                                                            {"int[]", ArgKind::kInts},
+                                                            {"float[]", ArgKind::kFloats}};
   const auto it = kinds.find(type);
   if (it == kinds.end()) bad_schema(schema, cat("unknown type `", type, "`"));
   a.kind = it->second;
@@ -86,13 +94,15 @@ void parse_schema(OpDef* op) {
     if (i < args.size() && (args[i] == '[' || args[i] == '(')) ++depth;
     if (i < args.size() && (args[i] == ']' || args[i] == ')')) --depth;
     if (i == args.size() || (args[i] == ',' && depth == 0)) {
-      if (const auto t = trim(args.substr(from, i - from)); !t.empty()) op->args.push_back(parse_arg(op->schema, t));
+      if (const auto t = trim(args.substr(from, i - from)); !t.empty())
+        op->args.push_back(parse_arg(op->schema, t));
       from = i + 1;
     }
   }
   std::string_view result = trim(s.substr(close + 1));
   if (!consume(&result, "->")) bad_schema(op->schema, "no `->`");
-  op->n_outputs = result == "Tensor[]" ? -1 : static_cast<int>(std::count(result.begin(), result.end(), ',')) + 1;
+  op->n_outputs =
+      result == "Tensor[]" ? -1 : static_cast<int>(std::count(result.begin(), result.end(), ',')) + 1;
   bool fixed = true;
   int n = 0;
   for (size_t i = 0; i < op->args.size(); ++i) {
@@ -111,7 +121,8 @@ void check_row(const OpDef& op) {
   if (lowerings > 1) bad_schema(op.schema, "more than one lowering");
   if (!op.infer) bad_schema(op.schema, "no type inference");
   if (op.scalar && op.n_inputs_fixed != op.scalar.arity)
-    bad_schema(op.schema, cat("scalar body takes ", op.scalar.arity, " arguments, the schema has ", op.n_inputs_fixed, " inputs"));
+    bad_schema(op.schema, cat("scalar body takes ", op.scalar.arity, " arguments, the schema has ",
+                              op.n_inputs_fixed, " inputs"));
 }
 
 Expr record_expr(const Call& c, const ScalarFn& f) {
@@ -172,7 +183,8 @@ const std::string* intern(std::string_view s) {
 std::shared_ptr<const Expr> scalar_expr(const Call& c) {
   const OpDef& op = c.op;
   if (op.expr && !op.scalar) return op.expr;  // a derived row: set before it was published
-  // A derived row of an op with static attributes is differentiated per call; everything else is recorded once.
+  // A derived row of an op with static attributes is differentiated per call; everything else is recorded
+  // once.
   const OpDef& base = op.base ? *op.base : op;
   if (op.base) {
     const Expr e = *scalar_expr(Call(base, c.in, c.n_in, c.attrs));
@@ -180,7 +192,8 @@ std::shared_ptr<const Expr> scalar_expr(const Call& c) {
     Expr d = differentiate(e, wrt, base.n_inputs_fixed);
     for (ExprNode& n : d.nodes)  // arguments are numbered by the derived row's own inputs
       if (n.prim == Prim::kArg)
-        n.a = static_cast<int16_t>(std::find(op.inplace_args.begin(), op.inplace_args.end(), n.a) - op.inplace_args.begin());
+        n.a = static_cast<int16_t>(std::find(op.inplace_args.begin(), op.inplace_args.end(), n.a) -
+                                   op.inplace_args.begin());
     return std::make_shared<const Expr>(std::move(d));
   }
   if (has_static(op)) return std::make_shared<const Expr>(record_expr(c, op.scalar));
@@ -191,7 +204,8 @@ std::shared_ptr<const Expr> scalar_expr(const Call& c) {
   return row.expr;
 }
 
-// Derived rows are named "op.dI"; `inplace_args` of a derived row lists which base inputs it takes (g is number arity).
+// Derived rows are named "op.dI"; `inplace_args` of a derived row lists which base inputs it takes (g is
+// number arity).
 const OpDef* scalar_gradient(const OpDef& op, int input) {
   Table& t = table();
   const uint64_t key = op.uid ^ (static_cast<uint64_t>(input + 1) * 0x9e3779b97f4a7c15ull);
@@ -224,7 +238,8 @@ const OpDef* scalar_gradient(const OpDef& op, int input) {
   int k = 0;
   for (const ArgSpec& a : op.args)
     if (a.is_input()) {
-      if (std::find(used.begin(), used.end(), k) != used.end()) d->args.push_back(a), d->args.back().kind = ArgKind::kTensor;
+      if (std::find(used.begin(), used.end(), k) != used.end())
+        d->args.push_back(a), d->args.back().kind = ArgKind::kTensor;
       ++k;
     }
   d->args.push_back({.name = "g", .kind = ArgKind::kTensor});
@@ -239,7 +254,8 @@ const OpDef* scalar_gradient(const OpDef& op, int input) {
     d->scalar.arity = d->n_inputs_fixed;
   } else if (!zero) {
     for (ExprNode& n : diff.nodes)
-      if (n.prim == Prim::kArg) n.a = static_cast<int16_t>(std::find(used.begin(), used.end(), n.a) - used.begin());
+      if (n.prim == Prim::kArg)
+        n.a = static_cast<int16_t>(std::find(used.begin(), used.end(), n.a) - used.begin());
     d->expr = std::make_shared<const Expr>(std::move(diff));
     d->scalar.arity = d->n_inputs_fixed;
   }

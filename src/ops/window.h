@@ -56,14 +56,10 @@ struct HostF16 {
 template <class F>
 void with_float(const Call& c, DType t, F&& f) {
   switch (t) {
-    case DType::kFloat32:
-      return f(HostF32{});
-    case DType::kFloat64:
-      return f(HostF64{});
-    case DType::kBFloat16:
-      return f(HostBF16{});
-    case DType::kFloat16:
-      return f(HostF16{});
+    case DType::kFloat32: return f(HostF32{});
+    case DType::kFloat64: return f(HostF64{});
+    case DType::kBFloat16: return f(HostBF16{});
+    case DType::kFloat16: return f(HostF16{});
     default:
       type_error(c.name(), ": dtype is not supported, got ", t,
                  "; expected a floating point dtype. Hint: cast first.");

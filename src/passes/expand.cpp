@@ -17,7 +17,8 @@ bool absorb_cast(const Ref<Node>& n, PassContext* c, Values* replacement) {
   static const OpDef* cast = find_op("cast");
   if (!n->op->takes_narrow || !c->options.keep_named) return false;
   const Value x = n->inputs[0];
-  if (x.node->kind != Node::Kind::kOp || x.node->op != cast || !is_half(x.node->inputs[0].dtype())) return false;
+  if (x.node->kind != Node::Kind::kOp || x.node->op != cast || !is_half(x.node->inputs[0].dtype()))
+    return false;
   SmallVec<Value, 3> inputs = n->inputs;
   inputs[0] = x.node->inputs[0];
   AttrEncoder attrs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of a Session: rewrites that pay because weights never change. A weight is whatever no placeholder reaches
-// (Node::traced); arithmetic between weights is recorded here and computed once by the Session (run/program.cpp).
+// Passes of a Session: rewrites that pay because weights never change. A weight is whatever no placeholder
+// reaches (Node::traced); arithmetic between weights is recorded here and computed once by the Session
+// (run/program.cpp).
 #include <algorithm>
 #include <unordered_map>
 
@@ -15,14 +16,16 @@ bool keeps(const PassOptions& o, const OpDef& op) {
 }
 bool is_weight(const Value& v) { return v && !v.node->traced && v.dtype() == DType::kFloat32; }
 
-// A sum of products whose channels a factor can be moved into: the op, and the axis of its weight that counts them.
+// A sum of products whose channels a factor can be moved into: the op, and the axis of its weight that counts
+// them.
 struct Product {
   const Node* node;
   int64_t axis;
 };
 bool find_product(const Value& v, const PassContext& c, Product* p) {
   const Node& n = *v.node;
-  if (n.kind != Node::Kind::kOp || !n.op->contraction || c.shared.count(&n) || n.inputs.size() != 2) return false;
+  if (n.kind != Node::Kind::kOp || !n.op->contraction || c.shared.count(&n) || n.inputs.size() != 2)
+    return false;
   if (!n.traced || !is_weight(n.inputs[1]) || !n.op->channel_axis) return false;
   *p = {&n, n.op->channel_axis(Call(n))};
   return p->axis >= 0;
@@ -47,7 +50,8 @@ bool per_channel(const Value& b, const Value& x, Value* vector) {
 bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement) {
   if (!n->op->random || !n->op->expand) return false;
   const auto& args = n->op->args;
-  if (std::none_of(args.begin(), args.end(), [](const ArgSpec& a) { return a.name == "training"; })) return false;
+  if (std::none_of(args.begin(), args.end(), [](const ArgSpec& a) { return a.name == "training"; }))
+    return false;
   if (Call(*n).flag("training")) return false;
   *replacement = n->op->expand(Call(*n));
   c->fired = "skip_training";
@@ -56,12 +60,16 @@ bool skip_training(const Ref<Node>& n, PassContext* c, Values* replacement) {
 
 // batch_norm(conv(x, w) [+ b]) = conv(x, w * s) + (b - mean) * s + beta, s = gamma / sqrt(variance + eps).
 bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement) {
-  static const OpDef *norm = &get_op("batch_norm_infer"), *plus = &get_op("add"), *channel = &get_op("channel_bias");
+  static const OpDef *norm = &get_op("batch_norm_infer"), *plus = &get_op("add"),
+                     *channel = &get_op("channel_bias");
   if (n->op != norm || !c->options.fold_weights || n->inputs[0].dtype() != DType::kFloat32) return false;
   const Call call_(*n);
-  const Value mean = call_["mean"], variance = call_["variance"], gamma = call_["weight"], beta = call_["bias"];
-  for (const Value& v : {mean, variance}) if (!is_weight(v)) return false;
-  for (const Value& v : {gamma, beta}) if (v && !is_weight(v)) return false;
+  const Value mean = call_["mean"], variance = call_["variance"], gamma = call_["weight"],
+              beta = call_["bias"];
+  for (const Value& v : {mean, variance})
+    if (!is_weight(v)) return false;
+  for (const Value& v : {gamma, beta})
+    if (v && !is_weight(v)) return false;
   Value x = n->inputs[0], bias;
   Product p;
   if (x.node->op == channel && !c->shared.count(x.node.get())) {
@@ -88,8 +96,9 @@ bool fold_batch_norm(const Ref<Node>& n, PassContext* c, Values* replacement) {
   return true;
 }
 
-// Segments: what hangs together through values that depend on the inputs, once the ops that keep their precision are cut
-// out. The contractions of a segment of fewer than `min_segment` ops stay as they are: two casts would not pay.
+// Segments: what hangs together through values that depend on the inputs, once the ops that keep their
+// precision are cut out. The contractions of a segment of fewer than `min_segment` ops stay as they are: two
+// casts would not pay.
 std::unordered_set<const Node*> small_segments(const Graph& g, const PassOptions& o) {
   std::unordered_set<const Node*> kept;
   if (o.min_segment <= 1 || o.precision == DType::kFloat32) return kept;
@@ -114,7 +123,8 @@ std::unordered_set<const Node*> small_segments(const Graph& g, const PassOptions
   return kept;
 }
 
-// Operands are rounded to bf16, sums stay f32 inside the kernel, the result is f32 again; casts fuse into what is around.
+// Operands are rounded to bf16, sums stay f32 inside the kernel, the result is f32 again; casts fuse into
+// what is around.
 bool lower_precision(const Ref<Node>& n, PassContext* c, Values* replacement) {
   const PassOptions& o = c->options;
   if (!n->op->contraction || o.precision != DType::kBFloat16 || !n->traced) return false;

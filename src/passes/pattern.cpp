@@ -8,20 +8,13 @@ namespace yuloh {
 AttrValue attr_value(const Call& c, const ArgSpec& a) {
   if (!c.has(a.name)) return std::monostate{};
   switch (a.kind) {
-    case ArgKind::kInt:
-      return c.integer(a.name);
-    case ArgKind::kFloat:
-      return c.real(a.name);
-    case ArgKind::kBool:
-      return c.flag(a.name);
-    case ArgKind::kStr:
-      return c.str(a.name);
-    case ArgKind::kDType:
-      return c.dtype(a.name);
-    case ArgKind::kInts:
-      return c.ints(a.name);
-    default:
-      return c.reals(a.name);
+    case ArgKind::kInt: return c.integer(a.name);
+    case ArgKind::kFloat: return c.real(a.name);
+    case ArgKind::kBool: return c.flag(a.name);
+    case ArgKind::kStr: return c.str(a.name);
+    case ArgKind::kDType: return c.dtype(a.name);
+    case ArgKind::kInts: return c.ints(a.name);
+    default: return c.reals(a.name);
   }
 }
 

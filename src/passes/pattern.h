@@ -47,8 +47,9 @@ struct Bindings {
 struct RuleSample {  // one instance of the left side, for the tester
   std::vector<std::pair<std::string, TensorType>> values;
   std::vector<std::pair<std::string, AttrValue>> attrs;
-  std::vector<std::pair<std::string, Value (*)(const TensorType&, const Bindings&)>> made;  // values that are computed
-  int64_t below = 0;               // integer values lie in [0, below); 0: anywhere
+  std::vector<std::pair<std::string, Value (*)(const TensorType&, const Bindings&)>>
+      made;           // values that are computed
+  int64_t below = 0;  // integer values lie in [0, below); 0: anywhere
 };
 struct Rule {
   const char* name;
@@ -58,7 +59,8 @@ struct Rule {
   bool fast_math = false;               // not sound for NaN, inf, signed zeros or in the last bits
   const char* normal_form = nullptr;    // why it is wanted although it does not lower the cost
   bool reorders = false;                // adds in another order: equal within the bound of contractions
-  bool joins = false;  // one kernel for both: where one takes it whole and nobody else reads what comes between
+  bool joins =
+      false;  // one kernel for both: where one takes it whole and nobody else reads what comes between
 };
 const std::vector<Rule>& rules();
 void add_gather_rules(std::vector<Rule>* r);  // gather_rules.cpp

@@ -151,7 +151,8 @@ Graph run_passes(const Graph& g, const PassOptions& o) {
 Graph run_inference_passes(const Graph& g, const PassOptions& o) {
   NoGrad guard;
   Graph r = g;
-  for (const std::vector<Pass>& walk : inference_pipelines()) r = Rewriter(o, walk, small_segments(r, o)).run(r);
+  for (const std::vector<Pass>& walk : inference_pipelines())
+    r = Rewriter(o, walk, small_segments(r, o)).run(r);
   return r;
 }
 

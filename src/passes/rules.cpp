@@ -92,7 +92,8 @@ bool is_zero(const Value& v) {
   return v.node->op && v.node->op == full && Call(*v.node).real("value") == 0;
 }
 Value zeros(const TensorType& t, const Bindings&) {
-  return call("full", {}, {{"shape", Ints(t.shape.begin(), t.shape.end())}, {"value", 0.0}, {"dtype", t.dtype}});
+  return call("full", {},
+              {{"shape", Ints(t.shape.begin(), t.shape.end())}, {"value", 0.0}, {"dtype", t.dtype}});
 }
 struct Span {
   int64_t axis, from, to;
@@ -157,9 +158,11 @@ bool is_real_float(Bindings* b) { return is_float(b->value("x")->dtype()); }
 bool is_bias_of_rows(Bindings* b) {
   const Value x = *b->value("x"), y = *b->value("y"), bias = *b->value("b");
   const int64_t columns = y.rank() == 2 ? y.shape()[!b->get<bool>("s")] : -1;
-  return x.rank() >= 2 && bias.shape() == Shape{columns} && bias.dtype() == DType::kFloat32 && x.dtype() == bias.dtype();
+  return x.rank() >= 2 && bias.shape() == Shape{columns} && bias.dtype() == DType::kFloat32 &&
+         x.dtype() == bias.dtype();
 }
-// With the batch's own statistics x is kept for the norm's gradient; with others it might be kept for the mask alone.
+// With the batch's own statistics x is kept for the norm's gradient; with others it might be kept for the
+// mask alone.
 bool mean_of_batch(Bindings* b) {
   static const OpDef* moments = find_op("channel_moments");
   const Node* mean = b->value("m")->node.get();
@@ -287,11 +290,17 @@ std::vector<Rule> make_rules() {
                {{{{"x", f32({2, 3})}, {"y", f32({4, 3})}, {"b", f32({4})}}, {{"t", false}, {"s", true}}}},
                is_bias_of_rows});
   r.back().joins = true;
-  // Where relu behind a batch norm was positive: the norm's own gradient reads the norm's input in the same loop, so that
-  // asking there costs four operations and relu's result is not read at all.
-  const Pat g = any("g"), m = any("m"), rstd = any("r"), w = any("w"), affine = op("norm_affine", {x, m, rstd, w, b});
-  RuleSample norm{{{"x", f32({2, 3, 4})}, {"r", f32({3, 1})}, {"w", f32({3, 1})}, {"b", f32({3, 1})},
-                   {"g", f32({2, 3, 4})}, {"m", f32({3, 1})}}, {}};
+  // Where relu behind a batch norm was positive: the norm's own gradient reads the norm's input in the same
+  // loop, so that asking there costs four operations and relu's result is not read at all.
+  const Pat g = any("g"), m = any("m"), rstd = any("r"), w = any("w"),
+            affine = op("norm_affine", {x, m, rstd, w, b});
+  RuleSample norm{{{"x", f32({2, 3, 4})},
+                   {"r", f32({3, 1})},
+                   {"w", f32({3, 1})},
+                   {"b", f32({3, 1})},
+                   {"g", f32({2, 3, 4})},
+                   {"m", f32({3, 1})}},
+                  {}};
   norm.made = {{"m", [](const TensorType& t, const Bindings& have) {
                   const Value mean = call_all("channel_moments", {*have.value("x")})[0];
                   return call("view_as_shape", {mean}, {{"shape", Ints(t.shape.begin(), t.shape.end())}});
@@ -370,7 +379,8 @@ bool apply_rules(const Ref<Node>& n, PassContext* c, Values* replacement) {
     if (r->fast_math && !c->options.fast_math) continue;
     Bindings b;
     if (!match(r->from, Value(n, 0), &b) || (r->when && !r->when(&b))) continue;
-    if (r->joins && std::any_of(b.nodes.begin(), b.nodes.end() - 1, [&](const Node* m) { return c->shared.count(m); }))
+    if (r->joins &&
+        std::any_of(b.nodes.begin(), b.nodes.end() - 1, [&](const Node* m) { return c->shared.count(m); }))
       continue;
     const Value v = build(r->to, b, n->outputs[0].type.dtype);
     if (!(v.type() == n->outputs[0].type) || !lands_on_kept(*r, v, c->options))

@@ -106,10 +106,8 @@ bool drop_broadcasts(const Ref<Node>& n, PassContext* c, Values* out) {
     inputs[i] = shown.node->inputs[0];
     Shape s;
     for (const Value& v : inputs) s = broadcast_shapes(n->op->name, s, v.shape());
-    if (s == n->outputs[0].type.shape)
-      changed = true;
-    else
-      inputs[i] = shown;
+    if (s == n->outputs[0].type.shape) changed = true;
+    else inputs[i] = shown;
   }
   if (!changed) return false;
   c->fired = "broadcast_is_implied";
@@ -127,8 +125,7 @@ bool flatten_concat(const Node& n, PassContext* c, Values* out) {
   for (const Value& v : n.inputs) {
     if (v.node->op == concat && axis(*v.node) == axis(n))
       for (const Value& x : v.node->inputs) flat.push_back(x);
-    else
-      flat.push_back(v);
+    else flat.push_back(v);
   }
   if (flat.size() == n.inputs.size()) return false;
   c->fired = "concat_of_concat";
@@ -152,7 +149,8 @@ bool trivial_reduction(const Node& n, PassContext* c, Values* out) {
 bool simplify_node(const Ref<Node>& n, PassContext* c, Values* replacement) {
   if (n->op->view) return simplify_view(n, c, replacement);
   if (n->op->reduce != ReduceKind::kNone) return trivial_reduction(*n, c, replacement);
-  if (!n->op->scalar && !n->op->expr && n->op->reduce == ReduceKind::kNone) return flatten_concat(*n, c, replacement);
+  if (!n->op->scalar && !n->op->expr && n->op->reduce == ReduceKind::kNone)
+    return flatten_concat(*n, c, replacement);
   return identity_scalar(*n, c, replacement) || drop_broadcasts(n, c, replacement);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanBuilder: the working state of one compilation (compile.cpp decides layouts and kernels, schedule.cpp the order, memory.cpp bytes). Private
-// to plan/. Values are numbered; a view's value points at its root with an offset, so views cost nothing at run time.
+// PlanBuilder: the working state of one compilation (compile.cpp decides layouts and kernels, schedule.cpp
+// the order, memory.cpp bytes). Private to plan/. Values are numbered; a view's value points at its root with
+// an offset, so views cost nothing at run time.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -14,7 +15,7 @@ namespace yuloh {
 struct PlanValue {
   TensorType type;
   Ints strides;
-  int root;           // the value that owns the storage (itself, unless a view)
+  int root;            // the value that owns the storage (itself, unless a view)
   int64_t offset = 0;  // elements from the root's first byte
   bool is_output = false, donatable = false, written = false;
 };
@@ -72,10 +73,11 @@ class PlanBuilder {
     std::vector<int> home;   // value -> the result in whose storage it lies, or -1
     std::vector<int> donor;  // result -> the donated input that it takes over, or -1
   };
-  Homes find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves, const std::vector<char>& donatable);
+  Homes find_homes(const std::vector<int>& last_use, const std::vector<char>& leaves,
+                   const std::vector<char>& donatable);
   bool covers(int view, int root) const;
-  int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use, const std::vector<char>& taken,
-                const std::function<bool(int)>& offered);
+  int take_over(const BuildStep& s, int step, int out, const std::vector<int>& last_use,
+                const std::vector<char>& taken, const std::function<bool(int)>& offered);
 
   PlanOptions options_;
   std::shared_ptr<Plan> plan_;
@@ -91,6 +93,7 @@ class PlanBuilder {
   std::vector<int> output_ids_;
 };
 
-std::unique_ptr<Kernel> make_region_kernel(const KernelRequest& r, const Graph& body, const PlanOptions& options);
+std::unique_ptr<Kernel> make_region_kernel(const KernelRequest& r, const Graph& body,
+                                           const PlanOptions& options);
 
 }  // namespace yuloh

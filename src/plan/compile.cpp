@@ -44,8 +44,8 @@ class Lap {  // adds the time since the last call to a part
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// A composite stays whole, and ops are joined, only if a kernel surely takes it: one that fits its types in the
-// layouts that the kernel itself asks for.
+// A composite stays whole, and ops are joined, only if a kernel surely takes it: one that fits its types in
+// the layouts that the kernel itself asks for.
 bool taken_whole(const Node& n) {
   const auto& list = candidates_for(n.op->name);
   if (list.empty()) return false;
@@ -53,7 +53,8 @@ bool taken_whole(const Node& n) {
   for (const Value& v : n.inputs) r.in.push_back({v.type(), row_major_strides(v.shape())});
   for (const auto& o : n.outputs) r.out.push_back({o.type, row_major_strides(o.type.shape)});
   std::string why;
-  return std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return c.layouts && c.fits(r, &why); });
+  return std::any_of(list.begin(), list.end(),
+                     [&](const Candidate& c) { return c.layouts && c.fits(r, &why); });
 }
 }  // namespace
 
@@ -132,7 +133,8 @@ void PlanBuilder::layout_tile(Node& n) {
       out.strides = strides_in_order(shape, axis_order(in.type.shape, in.strides));
     return;
   }
-  // State that is updated in place (parameters, moments) keeps its layout: the result can take its storage over.
+  // State that is updated in place (parameters, moments) keeps its layout: the result can take its storage
+  // over.
   for (const Value& v : n.inputs) {
     if (v.node->kind != Node::Kind::kInput || !plan_->inputs[v.node->attrs[0]].donatable) continue;
     const PlanValue& in = values_[id(v)];
@@ -241,8 +243,9 @@ void PlanBuilder::emit_node(Unit& u) {
   s.kind = kernel_kind(*n.op);
   if (s.kind == "conv" && Call(n).integer("groups") > 1) s.kind = "depthwise";
   s.checks = n.op->checks;
-  if (n.inputs.empty() && !n.op->random && n.op->host && n.outputs.size() == 1 && numel(n.outputs[0].type.shape) <= 4096 &&
-      !values_[id({&n, 0})].is_output) return emit_constant(n);
+  if (n.inputs.empty() && !n.op->random && n.op->host && n.outputs.size() == 1 &&
+      numel(n.outputs[0].type.shape) <= 4096 && !values_[id({&n, 0})].is_output)
+    return emit_constant(n);
   const LayoutWish w = wish(n);
   KernelRequest r{Call(n), {}, {}};
   for (uint32_t i = 0; i < n.inputs.size(); ++i) {
@@ -259,7 +262,8 @@ void PlanBuilder::emit_node(Unit& u) {
   if (n.extra && n.extra->region) s.kernel = make_region_kernel(r, *n.extra->region, options_);
   std::string chosen;
   std::vector<std::string> refusals;
-  if (!s.kernel && options_.library) s.kernel = make_candidate(r, &chosen, options_.explain ? &refusals : nullptr);
+  if (!s.kernel && options_.library)
+    s.kernel = make_candidate(r, &chosen, options_.explain ? &refusals : nullptr);
   for (const std::string& line : refusals) {
     plan_->explain.push_back(line);
     s.refused += (s.refused.empty() ? "" : "; ") + line.substr(line.find(": ") + 2);
@@ -285,7 +289,8 @@ void PlanBuilder::emit_constant(Node& n) {
   const int v = id({&n, 0});
   KernelRequest r{Call(n), {}, {{values_[v].type, row_major_strides(values_[v].type.shape)}}};
   values_[v].strides = r.out[0].strides;
-  auto storage = allocate_storage(std::max<size_t>(1, numel(n.outputs[0].type.shape) * dtype_size(n.outputs[0].type.dtype)));
+  auto storage = allocate_storage(
+      std::max<size_t>(1, numel(n.outputs[0].type.shape) * dtype_size(n.outputs[0].type.dtype)));
   void* ptrs[1] = {storage->data};
   make_reference(r)->run(ptrs);
   constant_of_[v] = static_cast<int>(plan_->constants.size());
@@ -329,7 +334,8 @@ std::shared_ptr<const Plan> PlanBuilder::build() {
   return plan_;
 }
 
-std::shared_ptr<const Plan> compile_plan(const Graph& graph, std::vector<PlanInput> inputs, const PlanOptions& options) {
+std::shared_ptr<const Plan> compile_plan(const Graph& graph, std::vector<PlanInput> inputs,
+                                         const PlanOptions& options) {
   NoGrad guard;
   const SourcePos saved = modes().pos;
   auto plan = PlanBuilder(graph, std::move(inputs), options).build();

@@ -15,7 +15,10 @@ TileBackend g_tile_backend = nullptr;
 class HostKernel final : public Kernel {
  public:
   explicit HostKernel(const KernelRequest& r)
-      : op_(r.call.op), attrs_(r.call.attrs), values_(placeholders(r)), call_(op_, values_.data(), values_.size(), attrs_) {
+      : op_(r.call.op),
+        attrs_(r.call.attrs),
+        values_(placeholders(r)),
+        call_(op_, values_.data(), values_.size(), attrs_) {
     for (const Operand& o : r.in) in_.push_back({nullptr, o.type.dtype, o.type.shape, o.strides});
     for (const Operand& o : r.out) out_.push_back({nullptr, o.type.dtype, o.type.shape, o.strides});
     for (const auto* v : {&in_, &out_})
@@ -30,7 +33,8 @@ class HostKernel final : public Kernel {
   std::string describe() const override { return "reference:" + op_.name; }
 
  private:
-  static std::vector<Value> placeholders(const KernelRequest& r) {  // types only: the graph itself is not kept alive
+  static std::vector<Value> placeholders(
+      const KernelRequest& r) {  // types only: the graph itself is not kept alive
     std::vector<Value> v;
     for (const Operand& o : r.in) v.push_back(make_input(o.type, 0));
     return v;
@@ -52,7 +56,8 @@ const std::vector<Candidate>& candidates_for(std::string_view op) {
   return it == registry().end() ? none : it->second;
 }
 
-std::unique_ptr<Kernel> make_candidate(const KernelRequest& r, std::string* chosen, std::vector<std::string>* refusals) {
+std::unique_ptr<Kernel> make_candidate(const KernelRequest& r, std::string* chosen,
+                                       std::vector<std::string>* refusals) {
   for (const Candidate& c : candidates_for(r.call.op.name)) {
     std::string why;
     if (c.fits(r, &why))

@@ -35,25 +35,31 @@ PlanRecord describe(const Plan& plan, const std::function<std::string(int32_t)>&
   PlanRecord r{plan.arena_bytes, plan.peak_bytes, {}, {}, {}};
   r.results.resize(plan.own_bytes.size());
   for (const Step& s : plan.steps) {
-    r.steps.push_back({s.what, s.kernel->describe(), s.refused, where ? where(s.origin) : "", s.dtype, s.kernel->cost.flops,
-                       s.kernel->cost.bytes, s.kind, s.slots});
+    r.steps.push_back({s.what, s.kernel->describe(), s.refused, where ? where(s.origin) : "", s.dtype,
+                       s.kernel->cost.flops, s.kernel->cost.bytes, s.kind, s.slots});
     for (const Slot& x : s.slots)  // the first step that names a result makes it
       if (x.kind == Slot::Kind::kOwn && r.results[x.index].what.empty())
         r.results[x.index] = {s.what, r.steps.back().where, plan.own_bytes[x.index]};
   }
-  for (const auto& [step, bytes] : plan.arena_peak) r.arena.push_back({r.steps[step].what, r.steps[step].where, bytes});
+  for (const auto& [step, bytes] : plan.arena_peak)
+    r.arena.push_back({r.steps[step].what, r.steps[step].where, bytes});
   return r;
 }
 }  // namespace
 
-const char* phase_name(Phase p) { return p == Phase::kLookup ? "lookup" : p == Phase::kCompile ? "compile" : "run"; }
+const char* phase_name(Phase p) {
+  return p == Phase::kLookup ? "lookup" : p == Phase::kCompile ? "compile" : "run";
+}
 
 int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void start() {
-  const size_t held = memory_stats().allocated;  // takes the allocator's lock, which the hook holds when it takes ours
+  const size_t held =
+      memory_stats().allocated;  // takes the allocator's lock, which the hook holds when it takes ours
   std::lock_guard lock(g_mu);
   data() = {};
   numbers().clear();
@@ -103,9 +109,7 @@ void PhaseScope::end() {
   begin_ = 0;
 }
 
-void RecordScope::enter() {
-  nested_ = t_recording, t_recording = true, flushed_ = t_flushed;
-}
+void RecordScope::enter() { nested_ = t_recording, t_recording = true, flushed_ = t_flushed; }
 void RecordScope::leave() {
   if (nested_) return;
   t_recording = false;

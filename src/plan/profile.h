@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profile: what ran when, and which memory was held, for `yuloh profile` and paddle.profiler. The run of a Plan reports
-// kernels and storages, run/ the phases of a flush, py/ the time spent recording. Off, it costs one relaxed load per
-// flush and per recorded call, nothing per kernel. Times are nanoseconds of the monotonic clock (Python's
-// time.perf_counter_ns), so that Python's own events lie on the same axis.
+// Profile: what ran when, and which memory was held, for `yuloh profile` and paddle.profiler. The run of a
+// Plan reports kernels and storages, run/ the phases of a flush, py/ the time spent recording. Off, it costs
+// one relaxed load per flush and per recorded call, nothing per kernel. Times are nanoseconds of the
+// monotonic clock (Python's time.perf_counter_ns), so that Python's own events lie on the same axis.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,10 +17,11 @@ enum class Phase : uint8_t { kLookup, kCompile, kRun };
 const char* phase_name(Phase p);
 
 struct StepRecord {
-  std::string what, how, refused, where;  // ops, kernel, candidates that stood before it and why not, "file:line"
+  std::string what, how, refused,
+      where;  // ops, kernel, candidates that stood before it and why not, "file:line"
   DType dtype;
   double flops, bytes;
-  std::string_view kind;  // Step::kind
+  std::string_view kind;    // Step::kind
   std::vector<Slot> slots;  // Step::slots
 };
 struct HeldRecord {  // a storage of a plan: a result, or what lies in the arena when most of it is in use
@@ -66,7 +67,8 @@ Data snapshot();
 int64_t recording_ns();  // Data::recording so far
 int64_t now();
 
-// The number of a plan, which is described at its first sight. `where` tells the source position of a graph position.
+// The number of a plan, which is described at its first sight. `where` tells the source position of a graph
+// position.
 uint32_t plan_number(const Plan& plan, const std::function<std::string(int32_t)>& where);
 void kernel_ran(uint32_t plan, uint32_t step, int64_t begin);
 

@@ -23,7 +23,8 @@ class LoopKernel final : public Kernel {
       // Carried values come back in the layout the body leaves them in, so both sides are row-major.
       const bool carried = static_cast<int64_t>(i) < n_carried_;
       if (carried && !is_row_major(r.in[i].type.shape, r.in[i].strides)) strided_carry_ = true;
-      inputs_.push_back({r.in[i].type, carried ? row_major_strides(r.in[i].type.shape) : r.in[i].strides, false, false});
+      inputs_.push_back(
+          {r.in[i].type, carried ? row_major_strides(r.in[i].type.shape) : r.in[i].strides, false, false});
     }
     try {
       plan_ = compile_plan(body, inputs_, options);
@@ -37,7 +38,9 @@ class LoopKernel final : public Kernel {
   void run(void* const* ptrs) override { run(ptrs, trips_); }
   void rehearse(void* const* ptrs) override { run(ptrs, std::min<int64_t>(trips_, 2)); }
   void keeps(KeptBytes* k) const override { plan_->keeps(k); }
-  std::string describe() const override { return cat("loop x", trips_, " of ", plan_->steps.size(), " steps"); }
+  std::string describe() const override {
+    return cat("loop x", trips_, " of ", plan_->steps.size(), " steps");
+  }
 
  private:
   void run(void* const* ptrs, int64_t trips) {
@@ -53,7 +56,8 @@ class LoopKernel final : public Kernel {
       for (int64_t i = 0; i < n_carried_; ++i) bound[i] = row_major(out_[i].type, run.outputs[i]);
     }
     for (int64_t i = 0; i < n_carried_; ++i)
-      __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(), numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
+      __builtin_memcpy(ptrs[in_.size() + i], bound[i]->data(),
+                       numel(out_[i].type.shape) * dtype_size(out_[i].type.dtype));
   }
   int64_t n_carried_, trips_;
   std::vector<Operand> in_, out_;
@@ -63,7 +67,8 @@ class LoopKernel final : public Kernel {
 };
 }  // namespace
 
-std::unique_ptr<Kernel> make_region_kernel(const KernelRequest& r, const Graph& body, const PlanOptions& options) {
+std::unique_ptr<Kernel> make_region_kernel(const KernelRequest& r, const Graph& body,
+                                           const PlanOptions& options) {
   return std::make_unique<LoopKernel>(r, body, options);
 }
 

@@ -37,8 +37,9 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   std::vector<Ref<Storage>> own;
   own.reserve(plan.own_bytes.size());
   for (size_t i = 0; i < plan.own_bytes.size(); ++i)
-    own.push_back(plan.own_donor[i] >= 0 ? r->inputs[plan.own_donor[i]]->storage
-                                         : take(allocate_storage, plan.own_bytes[i], static_cast<int32_t>(i)));
+    own.push_back(plan.own_donor[i] >= 0
+                      ? r->inputs[plan.own_donor[i]]->storage
+                      : take(allocate_storage, plan.own_bytes[i], static_cast<int32_t>(i)));
   Ref<Storage> arena;
   if (plan.arena_bytes) arena = take(allocate_scratch, plan.arena_bytes, -1);
   Bound b;
@@ -57,7 +58,8 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   const bool dry = in_dry_memory();
   for (size_t i = 0; !dry && i < plan.inputs.size(); ++i)
     if (!plan.inputs[i].scalar && r->inputs[i] && r->inputs[i]->storage->dry)
-      fail(ErrorKind::kRuntime, "dry run: a tensor of a dry run is used outside of it; its value was never computed.");
+      fail(ErrorKind::kRuntime,
+           "dry run: a tensor of a dry run is used outside of it; its value was never computed.");
 
   std::vector<void*> ptrs;
   int since_poll = 0;
@@ -73,7 +75,8 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
       if (begin) profile::kernel_ran(number, static_cast<uint32_t>(&s - plan.steps.data()), begin);
     } catch (const std::bad_alloc&) {
       r->failed_origin = s.origin;
-      fail(ErrorKind::kMemory, s.what, ": out of memory for a kernel's own working space. Hint: use a smaller batch.");
+      fail(ErrorKind::kMemory, s.what,
+           ": out of memory for a kernel's own working space. Hint: use a smaller batch.");
     } catch (...) {
       r->failed_origin = s.origin;
       throw;
@@ -83,7 +86,8 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
   for (const PlanOutput& o : plan.outputs) {
     // State that was updated in place is the buffer it was, layout and all: nothing is made, nothing freed.
     const int32_t donor = o.slot.kind == Slot::Kind::kOwn ? plan.own_donor[o.slot.index] : -1;
-    if (donor >= 0 && o.slot.offset == 0 && r->inputs[donor]->offset == 0 && r->inputs[donor]->strides == o.strides) {
+    if (donor >= 0 && o.slot.offset == 0 && r->inputs[donor]->offset == 0 &&
+        r->inputs[donor]->strides == o.strides) {
       r->outputs.push_back(r->inputs[donor]);
       continue;
     }
@@ -105,7 +109,8 @@ void run_plan(const Plan& plan, PlanRun* r, const std::function<void()>& poll) {
 }
 
 void Plan::keeps(KeptBytes* k) const {
-  k->add(sizeof *this + inputs.size() * sizeof(PlanInput) + outputs.size() * sizeof(PlanOutput) + own_bytes.size() * 12);
+  k->add(sizeof *this + inputs.size() * sizeof(PlanInput) + outputs.size() * sizeof(PlanOutput) +
+         own_bytes.size() * 12);
   for (const Step& s : steps) {
     k->add(sizeof s + s.slots.capacity() * sizeof(Slot) + s.what.capacity());
     if (k->first(s.kernel.get())) s.kernel->keeps(k);
@@ -115,8 +120,8 @@ void Plan::keeps(KeptBytes* k) const {
 }
 
 std::string Plan::dump() const {
-  std::string s = cat("plan: ", steps.size(), " steps, arena ", arena_bytes, " B, peak ", peak_bytes, " B, ", cost.flops / 1e9,
-                      " GFLOP, ", cost.bytes / 1e9, " GB moved\n");
+  std::string s = cat("plan: ", steps.size(), " steps, arena ", arena_bytes, " B, peak ", peak_bytes, " B, ",
+                      cost.flops / 1e9, " GFLOP, ", cost.bytes / 1e9, " GB moved\n");
   for (size_t i = 0; i < steps.size(); ++i) {
     s += cat(i, ": ", steps[i].what, " [", steps[i].kernel->describe(), "]");
     for (const Slot& x : steps[i].slots) {

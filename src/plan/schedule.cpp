@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The units of a plan (tile groups and single nodes) and their order: checks run before donated writes, gradients die while
-// they are in cache. Part of PlanBuilder, between layouts and kernels (compile.cpp).
+// The units of a plan (tile groups and single nodes) and their order: checks run before donated writes,
+// gradients die while they are in cache. Part of PlanBuilder, between layouts and kernels (compile.cpp).
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -45,11 +45,13 @@ void PlanBuilder::make_units() {
   schedule(users, waits);
 }
 
-// A unit's place is that of its last node, which may lie behind a reader's: a parameter's initial value fused with its
-// first decay, the seed of the backward pass with Adam's powers. A reader wants it no later than at its own place.
-// Every edge leads to a larger place of the group (fuse.h): one walk backwards over those.
+// A unit's place is that of its last node, which may lie behind a reader's: a parameter's initial value fused
+// with its first decay, the seed of the backward pass with Adam's powers. A reader wants it no later than at
+// its own place. Every edge leads to a larger place of the group (fuse.h): one walk backwards over those.
 void PlanBuilder::find_due(const std::vector<std::vector<int>>& users) {
-  const auto place = [&](int u) { return units_[u].node ? size_t{units_[u].position} : units_[u].group.position; };
+  const auto place = [&](int u) {
+    return units_[u].node ? size_t{units_[u].position} : units_[u].group.position;
+  };
   std::vector<int> backwards(units_.size());
   std::iota(backwards.begin(), backwards.end(), 0);
   std::sort(backwards.begin(), backwards.end(), [&](int a, int b) { return place(a) > place(b); });
@@ -62,7 +64,9 @@ bool PlanBuilder::writes_donatable(const Unit& u) const {
     if (!values_[id(v)].is_output) continue;
     for (const Value& i : u.group.inputs) {
       const PlanValue& in = values_[values_[id(i)].root];
-      if (i.node->kind == Node::Kind::kInput && plan_->inputs[i.node->attrs[0]].donatable && in.type.shape == v.shape()) return true;
+      if (i.node->kind == Node::Kind::kInput && plan_->inputs[i.node->attrs[0]].donatable &&
+          in.type.shape == v.shape())
+        return true;
     }
   }
   return false;
@@ -79,15 +83,16 @@ void PlanBuilder::find_donatable(Unit* u) const {
     });
     if (wanted) u->wanted.push_back(root);
   };
-  if (u->node) for (const Value& v : u->node->inputs) read(v);
+  if (u->node)
+    for (const Value& v : u->node->inputs) read(v);
   for (const Value& v : u->group.inputs) read(v);
 }
 
-// By position, or that of the first reader, except for units that overwrite donated state: they wait for every check and
-// for the other readers of that state, and then run at once, so that gradients die while they are in cache. They do not
-// wait beyond the turn of what reads them: what comes after that (repeated forward passes) would be done too early and
-// be held. Single numbers (powers of Adam's betas) cost nothing to hold, while what waits for them may hold much: they go
-// first.
+// By position, or that of the first reader, except for units that overwrite donated state: they wait for
+// every check and for the other readers of that state, and then run at once, so that gradients die while they
+// are in cache. They do not wait beyond the turn of what reads them: what comes after that (repeated forward
+// passes) would be done too early and be held. Single numbers (powers of Adam's betas) cost nothing to hold,
+// while what waits for them may hold much: they go first.
 void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vector<int>& waits) {
   using Entry = std::pair<uint64_t, int>;  // (priority, unit): smallest first
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
@@ -99,10 +104,13 @@ void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vect
     for (int r : u.donatable_in) ++left[r];
   }
   const auto at_once = [&](const Unit& u) {
-    return u.late || (!u.group.outputs.empty() && std::all_of(u.group.outputs.begin(), u.group.outputs.end(),
-                                                              [](const Value& v) { return numel(v.shape()) == 1; }));
+    return u.late ||
+           (!u.group.outputs.empty() && std::all_of(u.group.outputs.begin(), u.group.outputs.end(),
+                                                    [](const Value& v) { return numel(v.shape()) == 1; }));
   };
-  auto push = [&](int u) { ready.push({at_once(units_[u]) ? 0 : std::min(units_[u].position, units_[u].due) + uint64_t{1}, u}); };
+  auto push = [&](int u) {
+    ready.push({at_once(units_[u]) ? 0 : std::min(units_[u].position, units_[u].due) + uint64_t{1}, u});
+  };
   auto must_wait = [&](int u) {
     if (!units_[u].late) return false;
     if (checks) return true;
@@ -122,7 +130,8 @@ void PlanBuilder::schedule(const std::vector<std::vector<int>>& users, std::vect
     if (waits[u] == 0) push(static_cast<int>(u));
   const auto turn = [&](int u) { return std::pair(units_[u].due, units_[u].position); };
   while (!ready.empty() || !parked.empty()) {
-    const auto first = std::min_element(parked.begin(), parked.end(), [&](int a, int b) { return turn(a) < turn(b); });
+    const auto first =
+        std::min_element(parked.begin(), parked.end(), [&](int a, int b) { return turn(a) < turn(b); });
     // Updates that wait for each other, or for what needs them: the first one gets storage of its own.
     if (ready.empty() || (first != parked.end() && uint64_t{units_[*first].due} + 1 < ready.top().first)) {
       const int u = *first;

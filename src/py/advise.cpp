@@ -45,8 +45,8 @@ void fields_job(V& v, T& j) {
   v("new_tokens", j.new_tokens), v("dp", j.dp), v("mp", j.mp), v("pp", j.pp), v("sharding", j.sharding),
       v("stage", j.stage);
   v("sequence_parallel", j.sequence_parallel);
-  v("lora", j.lora), v("lora_targets", j.lora_targets), v("weight_bits", j.weight_bits), v("cache_bits", j.cache_bits),
-      v("eager", j.eager);
+  v("lora", j.lora), v("lora_targets", j.lora_targets), v("weight_bits", j.weight_bits),
+      v("cache_bits", j.cache_bits), v("eager", j.eager);
   v("cp", j.cp), v("ep", j.ep), v("vpp", j.vpp);
 }
 template <class V, class T>
@@ -71,7 +71,8 @@ void fields_axes(V& v, T& a) {
 template <class V, class T>
 void fields_freedom(V& v, T& f) {
   v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp);
-  v("dp", f.dp), v("mp", f.mp), v("pp", f.pp), v("sharding", f.sharding), v("cp", f.cp), v("ep", f.ep), v("vpp", f.vpp);
+  v("dp", f.dp), v("mp", f.mp), v("pp", f.pp), v("sharding", f.sharding), v("cp", f.cp), v("ep", f.ep),
+      v("vpp", f.vpp);
 }
 
 struct Reader {
@@ -245,7 +246,8 @@ nb::object least(nb::dict network, nb::dict job, nb::list devices, nb::dict fabr
   nb::list r;
   for (const LeastOption& o : least_options(q.n, q.j, all, q.f, most, read_freedom(freedom))) {
     nb::dict one;
-    one["device"] = o.device, one["count"] = whole(o.count), one["watts"] = o.watts, one["price"] = known(o.price);
+    one["device"] = o.device, one["count"] = whole(o.count), one["watts"] = o.watts,
+    one["price"] = known(o.price);
     const Device& d = all[o.device];
     one["layout"] = q.j.training ? object_of(o.layout, d) : served(q, o.layout, d);
     r.append(one);
@@ -280,8 +282,8 @@ nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabr
 nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit,
                  double max_batch, nb::dict freedom) {
   const Question q(network, job, fabric);
-  const ServingChoice c = serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch,
-                                        read_freedom(freedom));
+  const ServingChoice c =
+      serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch, read_freedom(freedom));
   nb::list rows;
   for (const ServingOption& o : c.options) {
     nb::dict one;
@@ -355,7 +357,8 @@ void bind_advise(nb::module_& m) {
   m.def("advise_group", &group, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "freedom"_a);
   m.def("advise_group_decoding", &group_decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a,
         "freedom"_a);
-  m.def("advise_link", [](nb::dict device) { return device_from(device).between(); }, "device"_a);
+  m.def(
+      "advise_link", [](nb::dict device) { return device_from(device).between(); }, "device"_a);
   m.def("advise_least", &least, "network"_a, "job"_a, "devices"_a, "fabric"_a, "most"_a, "freedom"_a);
   m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
         "most"_a, "freedom"_a);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python objects <-> core values: dtypes, shapes, buffers (NumPy and anything else with the buffer protocol), errors.
-#include "base/strided.h"
-#include "py/py_tensor.h"
-
+// Python objects <-> core values: dtypes, shapes, buffers (NumPy and anything else with the buffer protocol),
+// errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
+
+#include "base/strided.h"
+#include "py/py_tensor.h"
 
 namespace yuloh::py {
 namespace {
@@ -22,7 +23,11 @@ bool dtype_of_format(const char* f, Py_ssize_t size, DType* t) {
     case 'e': *t = DType::kFloat16; return true;
     case 'f': *t = DType::kFloat32; return true;
     case 'd': *t = DType::kFloat64; return true;
-    case 'b': case 'h': case 'i': case 'l': case 'q':
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
       *t = size == 1 ? DType::kInt8 : size == 2 ? DType::kInt16 : size == 4 ? DType::kInt32 : DType::kInt64;
       return true;
     case 'B': *t = DType::kUInt8; return true;
@@ -54,8 +59,9 @@ PyObject* wrap(Ref<Tensor> t) {
 PyObject* wrap_value(const Value& v) { return wrap(make_ref<Tensor>(v)); }
 
 void set_python_error(const Error& e) {
-  PyObject* kinds[] = {PyExc_ValueError, PyExc_TypeError, PyExc_IndexError, PyExc_KeyError, PyExc_RuntimeError, PyExc_MemoryError,
-                       PyExc_NotImplementedError, PyExc_OSError, PyExc_ZeroDivisionError, PyExc_OverflowError};
+  PyObject* kinds[] = {PyExc_ValueError,        PyExc_TypeError,    PyExc_IndexError,          PyExc_KeyError,
+                       PyExc_RuntimeError,      PyExc_MemoryError,  PyExc_NotImplementedError, PyExc_OSError,
+                       PyExc_ZeroDivisionError, PyExc_OverflowError};
   PyErr_SetString(kinds[static_cast<int>(e.kind())], e.what());
 }
 
@@ -80,7 +86,8 @@ bool dtype_from_object(PyObject* o, DType* t) {
       continue;
     }
     if (PyUnicode_Check(n.get()) && dtype_from_name(PyUnicode_AsUTF8(n.get()), t)) return true;
-    if (PyUnicode_Check(n.get()) && std::string_view(PyUnicode_AsUTF8(n.get())) == "uint16") return *t = DType::kBFloat16, true;
+    if (PyUnicode_Check(n.get()) && std::string_view(PyUnicode_AsUTF8(n.get())) == "uint16")
+      return *t = DType::kBFloat16, true;
   }
   return false;
 }
@@ -88,7 +95,8 @@ bool dtype_from_object(PyObject* o, DType* t) {
 int64_t as_int(PyObject* o, std::string_view what) {
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
-    if (numel(t.type().shape) != 1) type_error(what, ": expected one integer, got a Tensor of shape ", t.type().shape, ".");
+    if (numel(t.type().shape) != 1)
+      type_error(what, ": expected one integer, got a Tensor of shape ", t.type().shape, ".");
     const Ref<Buffer> b = data_of(t);
     return load_int(b->data(), t.type().dtype);
   }
@@ -108,7 +116,8 @@ double as_double(PyObject* o, std::string_view what) {
   if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
   if (is_tensor(o)) {
     Tensor& t = tensor_of(o);
-    if (numel(t.type().shape) != 1) type_error(what, ": expected one number, got a Tensor of shape ", t.type().shape, ".");
+    if (numel(t.type().shape) != 1)
+      type_error(what, ": expected one number, got a Tensor of shape ", t.type().shape, ".");
     const Ref<Buffer> b = data_of(t);
     return load_double(b->data(), t.type().dtype);
   }
@@ -127,7 +136,9 @@ Shape as_shape(PyObject* o, std::string_view what) {
     if (type.shape.size() > 1) type_error(what, ": expected a 1-D Tensor, got shape ", type.shape, ".");
     const Ref<Buffer> b = data_of(t);
     for (int64_t i = 0; i < numel(type.shape); ++i)
-      s.push_back(load_int(static_cast<char*>(b->data()) + i * dtype_size(type.dtype) * (type.shape.empty() ? 0 : b->strides[0]), type.dtype));
+      s.push_back(load_int(static_cast<char*>(b->data()) +
+                               i * dtype_size(type.dtype) * (type.shape.empty() ? 0 : b->strides[0]),
+                           type.dtype));
     return s;
   }
   if (PyLong_Check(o) || PyFloat_Check(o)) {
@@ -140,7 +151,8 @@ Shape as_shape(PyObject* o, std::string_view what) {
     s.push_back(as_int(o, what));  // numpy integers; throws for anything else
     return s;
   }
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i) s.push_back(as_int(PySequence_Fast_GET_ITEM(seq.get(), i), what));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
+    s.push_back(as_int(PySequence_Fast_GET_ITEM(seq.get(), i), what));
   return s;
 }
 
@@ -158,7 +170,8 @@ Value value_from_buffer(PyObject* array) {
   Ref<Buffer> buf = allocate_buffer(t);
   Ints strides;
   for (int i = 0; i < b.ndim; ++i) strides.push_back(b.strides[i]);
-  copy_row_major(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), t.shape, strides, static_cast<size_t>(b.itemsize));
+  copy_row_major(static_cast<char*>(buf->data()), static_cast<const char*>(b.buf), t.shape, strides,
+                 static_cast<size_t>(b.itemsize));
   return make_data(t, std::move(buf));
 }
 
@@ -172,8 +185,10 @@ Value value_borrowing_buffer(PyObject* array) {
   TensorType t;
   if (PyObject_GetBuffer(array, pinned.get(), PyBUF_RECORDS_RO) != 0) throw PythonError();
   const Py_buffer& b = *pinned;
-  const bool aligned = b.itemsize > 0 && reinterpret_cast<uintptr_t>(b.buf) % static_cast<size_t>(b.itemsize) == 0;
-  if (!aligned || !PyBuffer_IsContiguous(&b, 'C') || !dtype_of_format(b.format, b.itemsize, &t.dtype)) return value_from_buffer(array);
+  const bool aligned =
+      b.itemsize > 0 && reinterpret_cast<uintptr_t>(b.buf) % static_cast<size_t>(b.itemsize) == 0;
+  if (!aligned || !PyBuffer_IsContiguous(&b, 'C') || !dtype_of_format(b.format, b.itemsize, &t.dtype))
+    return value_from_buffer(array);
   for (int i = 0; i < b.ndim; ++i) t.shape.push_back(b.shape[i]);
   auto storage = make_ref<Storage>();
   storage->data = b.buf, storage->bytes = static_cast<size_t>(b.len), storage->free = [pinned] {};
@@ -191,7 +206,8 @@ PyObject* to_numpy(Tensor& t) {
     empty = PyObject_GetAttrString(np.get(), "empty");
   }
   const Obj shape = Obj::check(PyTuple_New(type.shape.size()));
-  for (uint32_t i = 0; i < type.shape.size(); ++i) PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(type.shape[i]));
+  for (uint32_t i = 0; i < type.shape.size(); ++i)
+    PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(type.shape[i]));
   Obj a = Obj::check(PyObject_CallFunction(empty, "Os", shape.get(), numpy_name(type.dtype)));
   Py_buffer out;
   if (PyObject_GetBuffer(a.get(), &out, PyBUF_WRITABLE | PyBUF_ND) != 0) throw PythonError();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dry runs as Python sees them: begin, mark what is recorded, end with the Facts as JSON. yuloh/advise drives them.
+// Dry runs as Python sees them: begin, mark what is recorded, end with the Facts as JSON. yuloh/advise drives
+// them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -35,10 +36,12 @@ advise::Rates rates_of(const std::string& device) {
 }  // namespace
 
 void bind_dry_run(nb::module_& m) {
-  m.def("set_scope", [](int32_t scope) { return std::exchange(modes().pos.scope, scope); },
-        "The part of the model that is recorded from now on; returns what it was.");
-  m.def("dry_begin", [](int64_t pending_limit) { t_run = std::make_unique<DryRun>(pending_limit); },
-        nb::arg("pending_limit") = 0);
+  m.def(
+      "set_scope", [](int32_t scope) { return std::exchange(modes().pos.scope, scope); },
+      "The part of the model that is recorded from now on; returns what it was.");
+  m.def(
+      "dry_begin", [](int64_t pending_limit) { t_run = std::make_unique<DryRun>(pending_limit); },
+      nb::arg("pending_limit") = 0);
   m.def("dry_borrow", [](nb::handle t) { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); });
   m.def("dry_flushes", [] { return t_run ? t_run->flushes.size() : 0; });
   m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
@@ -47,66 +50,88 @@ void bind_dry_run(nb::module_& m) {
     if (run) run->finish();
   });
   m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
-  // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from `steady_from`.
-  m.def("dry_facts", [](const std::string& facts, size_t steady_from, const std::string& device) {
-    advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
-    return to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
-  }, nb::arg("facts"), nb::arg("steady_from"), nb::arg("device"));
-  // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, share of them from beyond the caches,
-  // estimated seconds).
-  m.def("dry_kernels", [](size_t from, const std::string& device) {
-    nb::list l;
-    const advise::Rates rates = rates_of(device);
-    for (size_t k = from; k < running().flushes.size(); ++k) {
-      const DryFlush& f = running().flushes[k];
-      const std::vector<double> far = far_shares(*f.plan, rates.cache);
-      for (size_t i = 0; i < f.plan->steps.size(); ++i) {
-        const Step& s = f.plan->steps[i];
-        const advise::Work w = advise::work_of(s, f.scope_of(s) == advise::kScopeOptimizer, far[i]);
-        l.append(nb::make_tuple(w.name, std::string(s.kind), std::string(dtype_name(s.dtype)), rates.roof(w), w.flops, w.bytes, w.far,
-                                rates.seconds(w)));
-      }
-    }
-    return l;
-  }, nb::arg("steady_from"), nb::arg("device"));
-  // What start_profile recorded, per step of a plan: (name, dtype, median of the seconds, FLOP, bytes moved, share of them from
-  // beyond `cache`, how often it ran).
-  m.def("profile_costs", [](double cache) {
-    const profile::Data data = profile::snapshot();
-    std::vector<std::vector<double>> far;
-    for (const profile::PlanRecord& p : data.plans) {
-      std::vector<const std::vector<Slot>*> slots;
-      for (const profile::StepRecord& s : p.steps) slots.push_back(&s.slots);
-      far.push_back(far_shares(slots, cache));
-    }
-    std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> times;
-    for (const profile::KernelEvent& k : data.kernels) times[{k.plan, k.step}].push_back(k.end - k.begin);
-    nb::list l;
-    for (auto& [at, ns] : times) {
-      const profile::StepRecord& s = data.plans[at.first].steps[at.second];
-      std::nth_element(ns.begin(), ns.begin() + static_cast<int64_t>(ns.size() / 2), ns.end());
-      l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, false), std::string(dtype_name(s.dtype)),
-                              static_cast<double>(ns[ns.size() / 2]) * 1e-9, s.flops, s.bytes, far[at.first][at.second], ns.size()));
-    }
-    return l;
-  }, nb::arg("cache"));
+  // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from
+  // `steady_from`.
+  m.def(
+      "dry_facts",
+      [](const std::string& facts, size_t steady_from, const std::string& device) {
+        advise::Subject s{advise::facts_from_json(parsed(facts)), steady_from};
+        return to_json(advise::account(running(), memory_stats(), rates_of(device), std::move(s))).dump();
+      },
+      nb::arg("facts"), nb::arg("steady_from"), nb::arg("device"));
+  // Per kernel of those flushes: (name, kind, dtype, roof in seconds, FLOP, bytes moved, share of them from
+  // beyond the caches, estimated seconds).
+  m.def(
+      "dry_kernels",
+      [](size_t from, const std::string& device) {
+        nb::list l;
+        const advise::Rates rates = rates_of(device);
+        for (size_t k = from; k < running().flushes.size(); ++k) {
+          const DryFlush& f = running().flushes[k];
+          const std::vector<double> far = far_shares(*f.plan, rates.cache);
+          for (size_t i = 0; i < f.plan->steps.size(); ++i) {
+            const Step& s = f.plan->steps[i];
+            const advise::Work w = advise::work_of(s, f.scope_of(s) == advise::kScopeOptimizer, far[i]);
+            l.append(nb::make_tuple(w.name, std::string(s.kind), std::string(dtype_name(s.dtype)),
+                                    rates.roof(w), w.flops, w.bytes, w.far, rates.seconds(w)));
+          }
+        }
+        return l;
+      },
+      nb::arg("steady_from"), nb::arg("device"));
+  // What start_profile recorded, per step of a plan: (name, dtype, median of the seconds, FLOP, bytes moved,
+  // share of them from beyond `cache`, how often it ran).
+  m.def(
+      "profile_costs",
+      [](double cache) {
+        const profile::Data data = profile::snapshot();
+        std::vector<std::vector<double>> far;
+        for (const profile::PlanRecord& p : data.plans) {
+          std::vector<const std::vector<Slot>*> slots;
+          for (const profile::StepRecord& s : p.steps) slots.push_back(&s.slots);
+          far.push_back(far_shares(slots, cache));
+        }
+        std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> times;
+        for (const profile::KernelEvent& k : data.kernels) times[{k.plan, k.step}].push_back(k.end - k.begin);
+        nb::list l;
+        for (auto& [at, ns] : times) {
+          const profile::StepRecord& s = data.plans[at.first].steps[at.second];
+          std::nth_element(ns.begin(), ns.begin() + static_cast<int64_t>(ns.size() / 2), ns.end());
+          l.append(nb::make_tuple(advise::Rates::name_of(s.kind, s.what, false),
+                                  std::string(dtype_name(s.dtype)),
+                                  static_cast<double>(ns[ns.size() / 2]) * 1e-9, s.flops, s.bytes,
+                                  far[at.first][at.second], ns.size()));
+        }
+        return l;
+      },
+      nb::arg("cache"));
   // What a device file says of kernels (name, dtype, FLOP, bytes moved, far share): seconds of each.
-  m.def("rates_seconds", [](const std::string& device, nb::list kernels) {
-    nb::list l;
-    const advise::Rates rates = rates_of(device);
-    for (nb::handle k : kernels) {
-      advise::Work w{nb::cast<std::string>(k[0]), {}, nb::cast<double>(k[2]), nb::cast<double>(k[3]), nb::cast<double>(k[4])};
-      if (!dtype_from_object(nb::object(k[1]).ptr(), &w.dtype)) type_error("rates_seconds: unknown dtype.");
-      l.append(rates.seconds(w));
-    }
-    return l;
-  }, nb::arg("device"), nb::arg("kernels"));
-  m.def("dry_tensor", [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
-    running();
-    TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};
-    if (!dtype_from_object(nb::str(dtype.c_str()).ptr(), &t.dtype)) type_error("dry_tensor: unknown dtype, got ", dtype, ".");
-    return tensor_object(make_data(t, allocate_buffer(t)));
-  });
+  m.def(
+      "rates_seconds",
+      [](const std::string& device, nb::list kernels) {
+        nb::list l;
+        const advise::Rates rates = rates_of(device);
+        for (nb::handle k : kernels) {
+          advise::Work w{nb::cast<std::string>(k[0]),
+                         {},
+                         nb::cast<double>(k[2]),
+                         nb::cast<double>(k[3]),
+                         nb::cast<double>(k[4])};
+          if (!dtype_from_object(nb::object(k[1]).ptr(), &w.dtype))
+            type_error("rates_seconds: unknown dtype.");
+          l.append(rates.seconds(w));
+        }
+        return l;
+      },
+      nb::arg("device"), nb::arg("kernels"));
+  m.def("dry_tensor",
+        [](nb::handle shape, const std::string& dtype) {  // of no value: takes memory and that is all
+          running();
+          TensorType t{DType::kFloat32, as_shape(shape.ptr(), "dry_tensor")};
+          if (!dtype_from_object(nb::str(dtype.c_str()).ptr(), &t.dtype))
+            type_error("dry_tensor: unknown dtype, got ", dtype, ".");
+          return tensor_object(make_data(t, allocate_buffer(t)));
+        });
   m.def("empty_layer_facts", [] {
     advise::Facts f;
     f.layers.emplace_back();

@@ -42,12 +42,9 @@ nb::list ports(const std::vector<Port>& ps) {
   for (const Port& p : ps) {
     nb::list dims;
     for (size_t d = 0; d < p.dims.size(); ++d)
-      if (p.dims[d] >= 0)
-        dims.append(p.dims[d]);
-      else if (d < p.dim_names.size() && !p.dim_names[d].empty())
-        dims.append(p.dim_names[d]);
-      else
-        dims.append(nb::none());
+      if (p.dims[d] >= 0) dims.append(p.dims[d]);
+      else if (d < p.dim_names.size() && !p.dim_names[d].empty()) dims.append(p.dim_names[d]);
+      else dims.append(nb::none());
     const OnnxTypeInfo* info = p.stored_as ? onnx_type_info(p.stored_as) : nullptr;
     r.append(nb::make_tuple(p.label.empty() ? p.name : p.label,
                             info ? info->name : std::string(dtype_name(p.dtype)),
@@ -75,7 +72,8 @@ void each_node(const ModelGraph& g, const F& f) {
   for (const ModelNode& n : g.nodes) {
     f(n);
     for (const auto& [name, a] : n.attrs)
-      if (const auto* body = std::get_if<std::shared_ptr<ModelGraph>>(&a); body && *body) each_node(**body, f);
+      if (const auto* body = std::get_if<std::shared_ptr<ModelGraph>>(&a); body && *body)
+        each_node(**body, f);
   }
 }
 
@@ -136,8 +134,9 @@ void bind_formats(nb::module_& m) {
       .def_prop_ro("op_types",
                    [](const FileModel& f) {
                      nb::list r;
-                     each_node(f.model->graph,
-                               [&](const ModelNode& n) { r.append(n.domain.empty() ? n.type : n.domain + "." + n.type); });
+                     each_node(f.model->graph, [&](const ModelNode& n) {
+                       r.append(n.domain.empty() ? n.type : n.domain + "." + n.type);
+                     });
                      return r;
                    })
       .def_prop_ro(
@@ -158,8 +157,8 @@ void bind_formats(nb::module_& m) {
           [](const FileModel& f) {
             nb::list r;
             for (const ModelNode& n : f.model->graph.nodes)
-              r.append(nb::make_tuple(n.domain.empty() ? n.type : n.domain + "." + n.type, n.name, nb::cast(n.inputs),
-                                      nb::cast(n.outputs)));
+              r.append(nb::make_tuple(n.domain.empty() ? n.type : n.domain + "." + n.type, n.name,
+                                      nb::cast(n.inputs), nb::cast(n.outputs)));
             return r;
           },
           "[(operator, name, names of inputs, names of outputs)] of the main graph, in order.")
@@ -179,7 +178,9 @@ void bind_formats(nb::module_& m) {
             for (nb::handle h : inputs) in.push_back(item_of(h.ptr()));
             WatchFn see;
             if (!watch.is_none())
-              see = [&](const ModelNode&, const std::string& name, const Value& v) { watch(name, tensor_object(v)); };
+              see = [&](const ModelNode&, const std::string& name, const Value& v) {
+                watch(name, tensor_object(v));
+              };
             nb::list out;
             for (const Item& i : record_items(*f.model, in, &f.weights, see)) out.append(object_of(i));
             return out;

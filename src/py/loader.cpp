@@ -3,8 +3,6 @@
 // that the Python path makes often (collating into a tensor's own memory, an image's values).
 #include "data/loader.h"
 
-#include <optional>
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "data/jpeg.h"
 #include "py/objects.h"
@@ -233,8 +232,7 @@ void bind_loader(nb::module_& m) {
             return nb::ndarray<uint8_t, nb::numpy>(static_cast<uint8_t*>(b.buffer->data()), {n}, self);
           },
           "The memory as a NumPy array of bytes.")
-      .def("tensor",
-           [](const HostBatch& b) { return tensor_object(make_data(b.type, b.buffer)); });
+      .def("tensor", [](const HostBatch& b) { return tensor_object(make_data(b.type, b.buffer)); });
   m.def(
       "stack_values",
       [](nb::handle list) {
@@ -251,9 +249,10 @@ void bind_loader(nb::module_& m) {
       "uint8 [H, W, C] through a table float32 [C, 256] to a tensor float32 [C, H, W].");
   nb::class_<Ticket>(m, "BatchTicket", "A batch on its way.");
   nb::class_<PyLoader>(m, "BatchLoader", "Threads that make batches of images (see src/data/loader.h).")
-      .def(nb::init<nb::object, nb::object, int>(), nb::arg("images").none(), nb::arg("table").none(), nb::arg("threads"))
-      .def("submit", &PyLoader::submit, nb::arg("rows").none(), nb::arg("paths").none(), nb::arg("moves").none(),
-           nb::arg("height"), nb::arg("width"))
+      .def(nb::init<nb::object, nb::object, int>(), nb::arg("images").none(), nb::arg("table").none(),
+           nb::arg("threads"))
+      .def("submit", &PyLoader::submit, nb::arg("rows").none(), nb::arg("paths").none(),
+           nb::arg("moves").none(), nb::arg("height"), nb::arg("width"))
       .def("wait", &PyLoader::wait)
       .def("give", &PyLoader::give)
       .def("take", &PyLoader::take)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the nanobind part of the binding shares: types and tensors as objects. Failures of the core become Python exceptions
-// by themselves (module.cpp registers the translator).
+// What the nanobind part of the binding shares: types and tensors as objects. Failures of the core become
+// Python exceptions by themselves (module.cpp registers the translator).
 #pragma once
 #include <nanobind/nanobind.h>
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callables of the op table as Python sees them: a raw CPython type, called through vectorcall (record.cpp does the work),
-// with the signature and documentation of its row.
-#include "py/py_tensor.h"
-
+// The callables of the op table as Python sees them: a raw CPython type, called through vectorcall
+// (record.cpp does the work), with the signature and documentation of its row.
+#include <Python.h>
 #include <structmember.h>
 
 #include <sstream>
 
+#include "py/py_tensor.h"
+
 namespace yuloh::py {
 namespace {
 struct OpCallable {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const OpDef* op;
   bool inplace_variant;
   PyObject* name;
@@ -19,7 +19,8 @@ struct OpCallable {
 
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* c = reinterpret_cast<OpCallable*>(self);
-  return guarded([&] { return record_call(*c->op, args, PyVectorcall_NARGS(nargsf), kwnames, c->inplace_variant); });
+  return guarded(
+      [&] { return record_call(*c->op, args, PyVectorcall_NARGS(nargsf), kwnames, c->inplace_variant); });
 }
 PyObject* op_descr_get(PyObject* self, PyObject* obj, PyObject*) {
   if (!obj || obj == Py_None) return Py_NewRef(self);
@@ -40,17 +41,21 @@ PyObject* op_get_doc(PyObject* self, void*) {
   return PyUnicode_FromFormat("%s\n\n%s", c->op->schema, c->op->doc);
 }
 PyObject* op_get_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OpCallable*>(self)->name); }
-PyObject* op_get_schema(PyObject* self, void*) { return PyUnicode_FromString(reinterpret_cast<OpCallable*>(self)->op->schema); }
+PyObject* op_get_schema(PyObject* self, void*) {
+  return PyUnicode_FromString(reinterpret_cast<OpCallable*>(self)->op->schema);
+}
 // inspect.signature(): built from the schema.
 PyObject* op_get_signature(PyObject* self, void*) {
   auto* c = reinterpret_cast<OpCallable*>(self);
   std::string s = "(";
-  for (const ArgSpec& a : c->op->args) s += cat(s.size() > 1 ? ", " : "", a.name, a.has_default ? "=" + a.default_text : "");
+  for (const ArgSpec& a : c->op->args)
+    s += cat(s.size() > 1 ? ", " : "", a.name, a.has_default ? "=" + a.default_text : "");
   s += s.size() > 1 ? ", name=None)" : "name=None)";
   return PyUnicode_FromString(s.c_str());
 }
 PyObject* op_get_module(PyObject*, void*) { return PyUnicode_FromString("yuloh"); }
-// As for functions: a copy is the op itself (layers that hold an activation are deep-copied), a pickle its public name.
+// As for functions: a copy is the op itself (layers that hold an activation are deep-copied), a pickle its
+// public name.
 PyObject* op_reduce(PyObject* self, PyObject*) {
   auto* c = reinterpret_cast<OpCallable*>(self);
   std::istringstream names(c->op->python);
@@ -91,7 +96,8 @@ PyTypeObject* make_op_type() {
 #define Py_TPFLAGS_HAVE_VECTORCALL _Py_TPFLAGS_HAVE_VECTORCALL
 #endif
   static PyType_Spec spec{"yuloh._core.Op", sizeof(OpCallable), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                          slots};
   g_op_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return g_op_type;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profile as Python sees it: plain lists of tuples, put together by yuloh/profiler.
+#include "plan/profile.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include "cpu/peaks.h"
-#include "plan/profile.h"
 #include "py/py_tensor.h"
 
 namespace nb = nanobind;
@@ -24,7 +25,8 @@ nb::dict plan_of(const profile::PlanRecord& p) {
   d["arena_bytes"] = p.arena_bytes, d["peak_bytes"] = p.peak_bytes;
   d["results"] = listed(p.results, held), d["arena"] = listed(p.arena, held);
   d["steps"] = listed(p.steps, [](const profile::StepRecord& s) {
-    return nb::make_tuple(s.what, s.how, s.refused, s.where, std::string(dtype_name(s.dtype)), s.flops, s.bytes);
+    return nb::make_tuple(s.what, s.how, s.refused, s.where, std::string(dtype_name(s.dtype)), s.flops,
+                          s.bytes);
   });
   return d;
 }
@@ -33,7 +35,9 @@ nb::dict profile_data() {
   const profile::Data data = profile::snapshot();
   nb::dict d;
   d["plans"] = listed(data.plans, plan_of);
-  d["kernels"] = listed(data.kernels, [](const profile::KernelEvent& k) { return nb::make_tuple(k.plan, k.step, k.thread, k.begin, k.end); });
+  d["kernels"] = listed(data.kernels, [](const profile::KernelEvent& k) {
+    return nb::make_tuple(k.plan, k.step, k.thread, k.begin, k.end);
+  });
   d["phases"] = listed(data.phases, [](const profile::PhaseEvent& p) {
     return nb::make_tuple(profile::phase_name(p.phase), p.thread, p.begin, p.end);
   });
@@ -61,14 +65,17 @@ void bind_profile(nb::module_& m) {
   m.def("profile_data", profile_data);
   m.def("profile_recording_ns", [] { return profile::recording_ns(); });
   m.def("_profile_rows", profile_rows);
-  m.def("machine_peaks", [](double seconds) {
-    nb::dict d;
-    nb::gil_scoped_release unlocked;
-    const auto peaks = machine_peaks(seconds);
-    nb::gil_scoped_acquire locked;
-    for (const auto& p : peaks) d[p.name] = p.rate;
-    return d;
-  }, nb::arg("seconds") = 0.05);
+  m.def(
+      "machine_peaks",
+      [](double seconds) {
+        nb::dict d;
+        nb::gil_scoped_release unlocked;
+        const auto peaks = machine_peaks(seconds);
+        nb::gil_scoped_acquire locked;
+        for (const auto& p : peaks) d[p.name] = p.rate;
+        return d;
+      },
+      nb::arg("seconds") = 0.05);
 }
 
 }  // namespace yuloh::py

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a Python call to a node: arguments by schema, number operands in the other operand's dtype, promotion, AMP
-// casts, the user's position, in-place rebinding, views.
-#include "py/py_tensor.h"
-
+// From a Python call to a node: arguments by schema, number operands in the other operand's dtype, promotion,
+// AMP casts, the user's position, in-place rebinding, views.
+#include <Python.h>
 #include <frameobject.h>
 
 #include <algorithm>
@@ -10,12 +9,15 @@
 #include <unordered_map>
 
 #include "plan/profile.h"
+#include "py/py_tensor.h"
 
 namespace yuloh::py {
 namespace {
 
 // Code objects are interned for the life of the process, so a position is two words and never dangles.
-struct CodeInfo { bool library; };
+struct CodeInfo {
+  bool library;
+};
 std::unordered_map<const void*, CodeInfo>& codes() {
   static auto* m = new std::unordered_map<const void*, CodeInfo>;
   return *m;
@@ -39,7 +41,8 @@ const CodeInfo& code_info(PyCodeObject* code) {
       }
       PyErr_Clear();
     }
-    it->second.library = file && !g_library_dir.empty() && std::string_view(file).substr(0, g_library_dir.size()) == g_library_dir;
+    it->second.library = file && !g_library_dir.empty() &&
+                         std::string_view(file).substr(0, g_library_dir.size()) == g_library_dir;
   }
   return it->second;
 }
@@ -54,8 +57,8 @@ int frame_instr(PyFrameObject* f) {
 #endif
 }
 
-// A Python number at one place of the program: specialised for a few values that simplify, until a second distinct
-// value shows up on that line; from then on it is a plan input (DESIGN 3.5).
+// A Python number at one place of the program: specialised for a few values that simplify, until a second
+// distinct value shows up on that line; from then on it is a plan input (DESIGN 3.5).
 struct Site {
   double first;
   bool varied;
@@ -65,12 +68,15 @@ std::unordered_map<uint64_t, Site>& sites() {
   return *m;
 }
 bool may_specialise(double v, const OpDef& op, int arg) {
-  if (modes().tracing) return false;  // a number may turn out to depend on a size; TracedProgram specialises later
+  if (modes().tracing)
+    return false;  // a number may turn out to depend on a size; TracedProgram specialises later
   const SourcePos& p = modes().pos;
-  uint64_t k = reinterpret_cast<uint64_t>(p.code) * 0x9e3779b97f4a7c15ull ^ static_cast<uint64_t>(static_cast<uint32_t>(p.instr)) << 20 ^
-               op.uid ^ static_cast<uint64_t>(arg) << 56;
+  uint64_t k = reinterpret_cast<uint64_t>(p.code) * 0x9e3779b97f4a7c15ull ^
+               static_cast<uint64_t>(static_cast<uint32_t>(p.instr)) << 20 ^ op.uid ^
+               static_cast<uint64_t>(arg) << 56;
   auto [it, fresh] = sites().try_emplace(k, Site{v, false});
-  if (!fresh && std::bit_cast<uint64_t>(it->second.first) != std::bit_cast<uint64_t>(v)) it->second.varied = true;
+  if (!fresh && std::bit_cast<uint64_t>(it->second.first) != std::bit_cast<uint64_t>(v))
+    it->second.varied = true;
   if (it->second.varied) return false;
   return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
 }
@@ -79,7 +85,8 @@ Value number_value(PyObject* o, DType t, const OpDef& op, int arg) {
   const bool integral = PyLong_Check(o) || PyBool_Check(o);
   if (integral && is_integral(t)) {
     const int64_t i = as_int(o, op.args[arg].name);
-    if (may_specialise(static_cast<double>(i), op, arg)) return call("full", {}, {{"shape", Ints()}, {"value", static_cast<double>(i)}, {"dtype", t}});
+    if (may_specialise(static_cast<double>(i), op, arg))
+      return call("full", {}, {{"shape", Ints()}, {"value", static_cast<double>(i)}, {"dtype", t}});
     return make_scalar_int(t, i);
   }
   const double d = as_double(o, op.args[arg].name);
@@ -98,7 +105,8 @@ bool is_number(PyObject* o) {
 }
 
 [[noreturn]] void bad_argument(const OpDef& op, const ArgSpec& a, PyObject* o, const char* expected) {
-  type_error(op.name, ": argument `", a.name, "` has the wrong type, got ", Py_TYPE(o)->tp_name, "; expected ", expected, ".");
+  type_error(op.name, ": argument `", a.name, "` has the wrong type, got ", Py_TYPE(o)->tp_name,
+             "; expected ", expected, ".");
 }
 
 struct Arguments {
@@ -114,12 +122,14 @@ const char* alias_of(std::string_view name) {
   return nullptr;
 }
 
-void place_arguments(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Arguments* out) {
+void place_arguments(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                     Arguments* out) {
   const Py_ssize_t n_args = static_cast<Py_ssize_t>(op.args.size());
   Py_ssize_t npos = nargs;
   if (npos == n_args + 1) --npos;  // trailing positional name=
   if (npos > n_args)
-    type_error(op.name, ": too many arguments, got ", nargs, "; expected at most ", n_args, ": ", op.schema, ".");
+    type_error(op.name, ": too many arguments, got ", nargs, "; expected at most ", n_args, ": ", op.schema,
+               ".");
   for (Py_ssize_t i = 0; i < npos; ++i) out->slot[i] = args[i];
   if (!kwnames) return;
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
@@ -140,8 +150,8 @@ void place_arguments(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, P
   }
 }
 
-// An update op runs once per parameter, with the same numbers nearly every time: equal ones of consecutive calls are one
-// leaf, so that a step of 158 parameters has four scalars and not 632.
+// An update op runs once per parameter, with the same numbers nearly every time: equal ones of consecutive
+// calls are one leaf, so that a step of 158 parameters has four scalars and not 632.
 Value update_value(PyObject* o, DType t, const OpDef& op, int arg) {
   constexpr int kArgs = 16;
   struct Last {
@@ -303,14 +313,16 @@ bool capture_position() {
   return direct;
 }
 
-PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool inplace_variant) {
+PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                      bool inplace_variant) {
   Arguments given;
   const profile::RecordScope recording;
   place_arguments(op, args, nargs, kwnames, &given);
   const bool from_user = capture_position();
   Context& ctx = Context::current();
   ++ctx.calls;
-  // A closed step runs at the first op after it; a full pending graph at the next op that user code itself calls.
+  // A closed step runs at the first op after it; a full pending graph at the next op that user code itself
+  // calls.
   if (ctx.step_closed || (from_user && ctx.over_limit())) ctx.flush();
   Values in;
   AttrEncoder enc;
@@ -326,7 +338,8 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
   for (size_t i = 0; i < op.args.size(); ++i) {
     const ArgSpec& a = op.args[i];
     PyObject* o = given.slot[i];
-    if (!o && !a.has_default) type_error(op.name, ": missing argument `", a.name, "`; expected ", op.schema, ".");
+    if (!o && !a.has_default)
+      type_error(op.name, ": missing argument `", a.name, "`; expected ", op.schema, ".");
     const bool none = !o || o == Py_None;
     switch (a.kind) {
       case ArgKind::kTensor:
@@ -354,21 +367,26 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
         }
         const Py_ssize_t n = PySequence_Fast_GET_SIZE(seq.get());
         enc.add_count(n);
-        for (Py_ssize_t k = 0; k < n; ++k) add(tensor_input(op, a, PySequence_Fast_GET_ITEM(seq.get(), k)), true);
+        for (Py_ssize_t k = 0; k < n; ++k)
+          add(tensor_input(op, a, PySequence_Fast_GET_ITEM(seq.get(), k)), true);
         break;
       }
       case ArgKind::kNumber:
       case ArgKind::kValueFloat:
       case ArgKind::kValueInt: {
-        const DType t = a.kind == ArgKind::kNumber ? num : a.kind == ArgKind::kValueFloat ? DType::kFloat32 : DType::kInt64;
+        const DType t = a.kind == ArgKind::kNumber       ? num
+                        : a.kind == ArgKind::kValueFloat ? DType::kFloat32
+                                                         : DType::kInt64;
         if (none) {
-          if (!a.has_default || a.default_text == "None") bad_argument(op, a, Py_None, "a number or a Tensor");
+          if (!a.has_default || a.default_text == "None")
+            bad_argument(op, a, Py_None, "a number or a Tensor");
           in.push_back(make_scalar(t, std::strtod(a.default_text.c_str(), nullptr)));
           promotable.push_back(false);
         } else if (is_tensor(o)) {
           add(tensor_of(o).value(), a.kind == ArgKind::kNumber);
         } else if (is_number(o)) {
-          in.push_back((op.inplace_args.empty() ? number_value : update_value)(o, t, op, static_cast<int>(i)));
+          in.push_back(
+              (op.inplace_args.empty() ? number_value : update_value)(o, t, op, static_cast<int>(i)));
           promotable.push_back(a.kind == ArgKind::kNumber);
         } else {
           add(tensor_input(op, a, o), a.kind == ArgKind::kNumber);
@@ -386,7 +404,9 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
   for (int k : op.inplace_args)
     if (given.slot[k] && is_tensor(given.slot[k])) targets.push_back(&tensor_of(given.slot[k]));
   if (inplace_variant && modes().grad && !targets[0]->stop_gradient() && targets[0]->is_leaf())
-    value_error(op.name, "_: a leaf tensor that requires gradients cannot be changed in place. Hint: use paddle.no_grad().");
+    value_error(
+        op.name,
+        "_: a leaf tensor that requires gradients cannot be changed in place. Hint: use paddle.no_grad().");
   if (op.view && op.write && !writes && in.size() == 1 && is_tensor(given.slot[0])) {
     Attrs attrs = enc.words;
     Value v = apply(op, std::move(in), std::move(enc.words))[0];
@@ -403,7 +423,8 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
     for (size_t i = 0; i < targets.size() && i < out.size(); ++i) {
       Value v = out[i];
       if (inplace_variant && !(v.shape() == targets[i]->type().shape))
-        value_error(op.name, "_: the result does not fit into the tensor, got shape ", v.shape(), "; expected ", targets[i]->type().shape, ".");
+        value_error(op.name, "_: the result does not fit into the tensor, got shape ", v.shape(),
+                    "; expected ", targets[i]->type().shape, ".");
       if (v.dtype() != targets[i]->type().dtype) v = call("cast", {v}, {{"dtype", targets[i]->type().dtype}});
       targets[i]->assign(v);
     }

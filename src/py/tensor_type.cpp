@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `yuloh._core.Tensor`: attributes, operators and the few methods that are not ops. Everything that an op row names
-// `paddle.Tensor.x` is attached by the module at start; printing and the like live in python/yuloh/tensor.py.
-#include "py/py_tensor.h"
-
+// `yuloh._core.Tensor`: attributes, operators and the few methods that are not ops. Everything that an op row
+// names `paddle.Tensor.x` is attached by the module at start; printing and the like live in
+// python/yuloh/tensor.py.
+#include <Python.h>
 #include <structmember.h>
 
+#include "py/py_tensor.h"
 #include "run/dry_run.h"
 
 namespace yuloh::py {
@@ -23,24 +24,25 @@ PyObject* tensor_new(PyTypeObject* type, PyObject*, PyObject*) { return type->tp
 int tensor_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* src = nullptr;
   if (kwargs && PyDict_Size(kwargs) > 0) {
-    PyErr_SetString(PyExc_TypeError, "Tensor: takes no keyword arguments. Hint: use paddle.to_tensor(data, dtype=...).");
+    PyErr_SetString(PyExc_TypeError,
+                    "Tensor: takes no keyword arguments. Hint: use paddle.to_tensor(data, dtype=...).");
     return -1;
   }
   if (!PyArg_ParseTuple(args, "|O", &src)) return -1;
   return guarded([&]() -> PyObject* {
-           Ref<Tensor> t;
-           if (src && is_tensor(src)) t = make_ref<Tensor>(tensor_of(src));  // another handle on the same storage
-           else {
-             const DType d = default_dtype();
-             Shape empty{0};
-             t = make_ref<Tensor>(src ? value_from_buffer(src) : make_data({d, empty}, allocate_buffer({d, empty})));
-           }
-           auto* p = reinterpret_cast<PyTensor*>(self);
-           Ref<Tensor> old(p->t);
-           if (p->t) p->t->unref();
-           p->t = t.release();
-           return Py_None;
-         })
+    Ref<Tensor> t;
+    if (src && is_tensor(src)) t = make_ref<Tensor>(tensor_of(src));  // another handle on the same storage
+    else {
+      const DType d = default_dtype();
+      Shape empty{0};
+      t = make_ref<Tensor>(src ? value_from_buffer(src) : make_data({d, empty}, allocate_buffer({d, empty})));
+    }
+    auto* p = reinterpret_cast<PyTensor*>(self);
+    Ref<Tensor> old(p->t);
+    if (p->t) p->t->unref();
+    p->t = t.release();
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -87,10 +89,10 @@ PyObject* get_stop_gradient(PyObject* self, void*) {
 }
 int set_stop_gradient(PyObject* self, PyObject* v, void*) {
   return guarded([&]() -> PyObject* {
-           if (!v) type_error("stop_gradient cannot be deleted.");
-           SELF.set_stop_gradient(PyObject_IsTrue(v) != 0);
-           return Py_None;
-         })
+    if (!v) type_error("stop_gradient cannot be deleted.");
+    SELF.set_stop_gradient(PyObject_IsTrue(v) != 0);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -103,19 +105,19 @@ PyObject* get_grad(PyObject* self, void*) {
 }
 int set_grad(PyObject* self, PyObject* v, void*) {
   return guarded([&]() -> PyObject* {
-           Tensor& t = SELF;
-           if (DryRun* dry = DryRun::current()) dry->note_gradient(&t);
-           t.grad_is_zero = false;
-           if (!v || v == Py_None) {
-             t.grad = nullptr;
-             return Py_None;
-           }
-           Tensor& g = tensor_of(v);
-           if (!(g.type().shape == t.type().shape))
-             value_error("grad: shape does not fit, got ", g.type().shape, "; expected ", t.type().shape, ".");
-           t.grad = Ref<Tensor>(&g);
-           return Py_None;
-         })
+    Tensor& t = SELF;
+    if (DryRun* dry = DryRun::current()) dry->note_gradient(&t);
+    t.grad_is_zero = false;
+    if (!v || v == Py_None) {
+      t.grad = nullptr;
+      return Py_None;
+    }
+    Tensor& g = tensor_of(v);
+    if (!(g.type().shape == t.type().shape))
+      value_error("grad: shape does not fit, got ", g.type().shape, "; expected ", t.type().shape, ".");
+    t.grad = Ref<Tensor>(&g);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -129,11 +131,11 @@ PyObject* get_name(PyObject* self, void*) {
 }
 int set_name(PyObject* self, PyObject* v, void*) {
   return guarded([&]() -> PyObject* {
-           const char* s = v ? PyUnicode_AsUTF8(v) : nullptr;
-           if (!s) throw PythonError();
-           SELF.name = s;
-           return Py_None;
-         })
+    const char* s = v ? PyUnicode_AsUTF8(v) : nullptr;
+    if (!s) throw PythonError();
+    SELF.name = s;
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -142,9 +144,9 @@ PyObject* get_persistable(PyObject* self, void*) {
 }
 int set_persistable(PyObject* self, PyObject* v, void*) {
   return guarded([&]() -> PyObject* {
-           SELF.persistable = v && PyObject_IsTrue(v);
-           return Py_None;
-         })
+    SELF.persistable = v && PyObject_IsTrue(v);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
@@ -165,17 +167,22 @@ PyObject* m_item_at(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     const TensorType type = t.type();
     int64_t count = numel(type.shape), flat = 0;
     if (count == 0) index_error("item: an empty tensor has no elements, got shape ", type.shape, ".");
-    if (n == 0 && count != 1) value_error("item: only a tensor of one element has a single value, got shape ", type.shape, ".");
+    if (n == 0 && count != 1)
+      value_error("item: only a tensor of one element has a single value, got shape ", type.shape, ".");
     const Ref<Buffer> b = data_of(t);
     Ints index(type.shape.size(), 0);
     if (n == 1) flat = as_int(args[0], "item");
     if (n == 1) {
-      if (flat < -count || flat >= count) index_error("item: index out of range, got ", flat, " for ", count, " elements.");
+      if (flat < -count || flat >= count)
+        index_error("item: index out of range, got ", flat, " for ", count, " elements.");
       if (flat < 0) flat += count;
-      for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d) index[d] = flat % type.shape[d], flat /= type.shape[d];
+      for (int d = static_cast<int>(index.size()) - 1; d >= 0; --d)
+        index[d] = flat % type.shape[d], flat /= type.shape[d];
     } else if (n > 1) {
-      if (n != static_cast<Py_ssize_t>(index.size())) value_error("item: got ", n, " indices for shape ", type.shape, ".");
-      for (Py_ssize_t d = 0; d < n; ++d) index[d] = normalize_axis("item", as_int(args[d], "item"), type.shape[d], "index");
+      if (n != static_cast<Py_ssize_t>(index.size()))
+        value_error("item: got ", n, " indices for shape ", type.shape, ".");
+      for (Py_ssize_t d = 0; d < n; ++d)
+        index[d] = normalize_axis("item", as_int(args[d], "item"), type.shape[d], "index");
     }
     int64_t at = 0;
     for (uint32_t d = 0; d < index.size(); ++d) at += index[d] * b->strides[d];
@@ -189,7 +196,8 @@ PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"grad_tensor", "retain_graph", "dump_backward_graph_path", nullptr};
   PyObject *g = Py_None, *path = Py_None;
   int retain = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OpO", const_cast<char**>(names), &g, &retain, &path)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OpO", const_cast<char**>(names), &g, &retain, &path))
+    return nullptr;
   return guarded([&] {
     capture_position();
     SELF.backward(g == Py_None ? Value() : tensor_of(g).value(), retain != 0);
@@ -236,12 +244,14 @@ PyObject* m_rebind(PyObject* self, PyObject* other) {
   });
 }
 // Lazy: records a new version of the storage; shape must fit, dtype is converted.
-PyObject* m_assign_graph(PyObject* self, PyObject* other) {  // as an op would: gradients flow through the new value
+PyObject* m_assign_graph(PyObject* self,
+                         PyObject* other) {  // as an op would: gradients flow through the new value
   return guarded([&] {
     Tensor& t = SELF;
     const Value v = tensor_of(other).value();
     if (!(v.shape() == t.type().shape))
-      value_error("in-place: the result does not fit into the tensor, got shape ", v.shape(), "; expected ", t.type().shape, ".");
+      value_error("in-place: the result does not fit into the tensor, got shape ", v.shape(), "; expected ",
+                  t.type().shape, ".");
     t.assign(v);
     return Py_NewRef(self);
   });
@@ -293,7 +303,8 @@ PyObject* m_strides(PyObject* self, PyObject*) {
   return guarded([&] {
     const Ref<Buffer> b = data_of(SELF);
     PyObject* l = PyList_New(b->strides.size());
-    for (uint32_t i = 0; i < b->strides.size(); ++i) PyList_SET_ITEM(l, i, PyLong_FromLongLong(b->strides[i]));
+    for (uint32_t i = 0; i < b->strides.size(); ++i)
+      PyList_SET_ITEM(l, i, PyLong_FromLongLong(b->strides[i]));
     return l;
   });
 }
@@ -308,8 +319,8 @@ const OpDef& operator_row() {
   return op;
 }
 bool can_operate(PyObject* o) {
-  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyBool_Check(o) || PyObject_CheckBuffer(o) || PyIndex_Check(o) ||
-         PyNumber_Check(o);
+  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyBool_Check(o) || PyObject_CheckBuffer(o) ||
+         PyIndex_Check(o) || PyNumber_Check(o);
 }
 template <const char* kName>
 PyObject* binary(PyObject* a, PyObject* b) {
@@ -317,7 +328,8 @@ PyObject* binary(PyObject* a, PyObject* b) {
   return guarded([&] {
     PyObject* args[2] = {a, b};
     Obj left;
-    if (!is_tensor(a) && PyObject_CheckBuffer(a)) args[0] = (left = Obj(wrap_value(value_from_buffer(a)))).get();
+    if (!is_tensor(a) && PyObject_CheckBuffer(a))
+      args[0] = (left = Obj(wrap_value(value_from_buffer(a)))).get();
     return record_call(operator_row<kName>(), args, 2, nullptr, false);
   });
 }
@@ -326,11 +338,15 @@ PyObject* unary(PyObject* a) {
   return guarded([&] { return record_call(operator_row<kName>(), &a, 1, nullptr, false); });
 }
 #define OPNAME(x) constexpr char k_##x[] = #x;
-OPNAME(add) OPNAME(subtract) OPNAME(multiply) OPNAME(divide) OPNAME(floor_divide) OPNAME(remainder) OPNAME(pow) OPNAME(matmul)
-OPNAME(neg) OPNAME(abs) OPNAME(bitwise_and) OPNAME(bitwise_or) OPNAME(bitwise_xor) OPNAME(bitwise_not) OPNAME(bitwise_left_shift)
-OPNAME(bitwise_right_shift) OPNAME(equal) OPNAME(not_equal) OPNAME(less_than) OPNAME(less_equal) OPNAME(greater_than)
-OPNAME(greater_equal)
-PyObject* power(PyObject* a, PyObject* b, PyObject*) { return binary<k_pow>(a, b); }
+// clang-format off
+OPNAME(add) OPNAME(subtract) OPNAME(multiply) OPNAME(divide) OPNAME(floor_divide) OPNAME(remainder)
+OPNAME(pow) OPNAME(matmul) OPNAME(neg) OPNAME(abs) OPNAME(bitwise_and) OPNAME(bitwise_or) OPNAME(bitwise_xor)
+OPNAME(bitwise_not) OPNAME(bitwise_left_shift) OPNAME(bitwise_right_shift) OPNAME(equal) OPNAME(not_equal)
+OPNAME(less_than) OPNAME(less_equal) OPNAME(greater_than) OPNAME(greater_equal)
+PyObject* power(PyObject* a, PyObject* b, PyObject*) {
+  return binary<k_pow>(a, b);
+}
+// clang-format on
 PyObject* positive(PyObject* a) { return Py_NewRef(a); }
 PyObject* richcompare(PyObject* a, PyObject* b, int relation) {
   if (!can_operate(b)) Py_RETURN_NOTIMPLEMENTED;
@@ -343,7 +359,9 @@ PyObject* richcompare(PyObject* a, PyObject* b, int relation) {
     default: return binary<k_greater_equal>(a, b);
   }
 }
-Py_hash_t tensor_hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4); }
+Py_hash_t tensor_hash(PyObject* self) {
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4);
+}
 
 PyObject* as_python_number(PyObject* self) { return m_item_at(self, nullptr, 0); }
 int nonzero(PyObject* self) {
@@ -397,7 +415,8 @@ PyTypeObject* make_tensor_type() {
       {"dtype", get_dtype, nullptr, "Element type.", nullptr},
       {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
       {"size", get_size, nullptr, "Number of elements.", nullptr},
-      {"stop_gradient", get_stop_gradient, set_stop_gradient, "False: gradients flow to this tensor.", nullptr},
+      {"stop_gradient", get_stop_gradient, set_stop_gradient, "False: gradients flow to this tensor.",
+       nullptr},
       {"grad", get_grad, set_grad, "Accumulated gradient or None.", nullptr},
       {"name", get_name, set_name, "Name.", nullptr},
       {"persistable", get_persistable, set_persistable, "Kept in state dicts.", nullptr},
@@ -427,21 +446,46 @@ PyTypeObject* make_tensor_type() {
       {"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
       {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
       {}};
-#define SLOT(s, f) {s, reinterpret_cast<void*>(f)}
-  static PyType_Slot slots[] = {
-      SLOT(Py_tp_new, tensor_new), SLOT(Py_tp_init, tensor_init), SLOT(Py_tp_dealloc, tensor_dealloc),
-      SLOT(Py_tp_traverse, tensor_traverse), SLOT(Py_tp_clear, tensor_clear), SLOT(Py_tp_getset, getset),
-      SLOT(Py_tp_methods, methods), SLOT(Py_tp_members, members), SLOT(Py_tp_hash, tensor_hash),
-      SLOT(Py_tp_richcompare, richcompare), SLOT(Py_nb_add, binary<k_add>), SLOT(Py_nb_subtract, binary<k_subtract>),
-      SLOT(Py_nb_multiply, binary<k_multiply>), SLOT(Py_nb_true_divide, binary<k_divide>),
-      SLOT(Py_nb_floor_divide, binary<k_floor_divide>), SLOT(Py_nb_remainder, binary<k_remainder>), SLOT(Py_nb_power, power),
-      SLOT(Py_nb_matrix_multiply, binary<k_matmul>), SLOT(Py_nb_negative, unary<k_neg>), SLOT(Py_nb_positive, positive),
-      SLOT(Py_nb_absolute, unary<k_abs>), SLOT(Py_nb_invert, unary<k_bitwise_not>), SLOT(Py_nb_and, binary<k_bitwise_and>),
-      SLOT(Py_nb_or, binary<k_bitwise_or>), SLOT(Py_nb_xor, binary<k_bitwise_xor>), SLOT(Py_nb_lshift, binary<k_bitwise_left_shift>),
-      SLOT(Py_nb_rshift, binary<k_bitwise_right_shift>), SLOT(Py_nb_bool, nonzero), SLOT(Py_nb_int, to_int), SLOT(Py_nb_float, to_float),
-      SLOT(Py_nb_index, to_index), SLOT(Py_mp_length, length), SLOT(Py_mp_subscript, subscript),
-      SLOT(Py_mp_ass_subscript, ass_subscript), SLOT(Py_sq_item, sq_item), {0, nullptr}};
-  static PyType_Spec spec{"yuloh._core.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+#define SLOT(s, f) \
+  { s, reinterpret_cast<void*>(f) }
+  static PyType_Slot slots[] = {SLOT(Py_tp_new, tensor_new),
+                                SLOT(Py_tp_init, tensor_init),
+                                SLOT(Py_tp_dealloc, tensor_dealloc),
+                                SLOT(Py_tp_traverse, tensor_traverse),
+                                SLOT(Py_tp_clear, tensor_clear),
+                                SLOT(Py_tp_getset, getset),
+                                SLOT(Py_tp_methods, methods),
+                                SLOT(Py_tp_members, members),
+                                SLOT(Py_tp_hash, tensor_hash),
+                                SLOT(Py_tp_richcompare, richcompare),
+                                SLOT(Py_nb_add, binary<k_add>),
+                                SLOT(Py_nb_subtract, binary<k_subtract>),
+                                SLOT(Py_nb_multiply, binary<k_multiply>),
+                                SLOT(Py_nb_true_divide, binary<k_divide>),
+                                SLOT(Py_nb_floor_divide, binary<k_floor_divide>),
+                                SLOT(Py_nb_remainder, binary<k_remainder>),
+                                SLOT(Py_nb_power, power),
+                                SLOT(Py_nb_matrix_multiply, binary<k_matmul>),
+                                SLOT(Py_nb_negative, unary<k_neg>),
+                                SLOT(Py_nb_positive, positive),
+                                SLOT(Py_nb_absolute, unary<k_abs>),
+                                SLOT(Py_nb_invert, unary<k_bitwise_not>),
+                                SLOT(Py_nb_and, binary<k_bitwise_and>),
+                                SLOT(Py_nb_or, binary<k_bitwise_or>),
+                                SLOT(Py_nb_xor, binary<k_bitwise_xor>),
+                                SLOT(Py_nb_lshift, binary<k_bitwise_left_shift>),
+                                SLOT(Py_nb_rshift, binary<k_bitwise_right_shift>),
+                                SLOT(Py_nb_bool, nonzero),
+                                SLOT(Py_nb_int, to_int),
+                                SLOT(Py_nb_float, to_float),
+                                SLOT(Py_nb_index, to_index),
+                                SLOT(Py_mp_length, length),
+                                SLOT(Py_mp_subscript, subscript),
+                                SLOT(Py_mp_ass_subscript, ass_subscript),
+                                SLOT(Py_sq_item, sq_item),
+                                {0, nullptr}};
+  static PyType_Spec spec{"yuloh._core.Tensor", sizeof(PyTensor), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
   g_tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return g_tensor_type;
 }

@@ -115,11 +115,16 @@ void bind_weight_files(nb::module_& m) {
         write_safetensors(path, all, metadata);
       },
       nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
-  m.def("sweep_parts", &formats::sweep_parts, nb::arg("path"), "Removes what killed writers of this path left beside it.");
-  m.def("foreign_kind", [](nb::bytes head, size_t bytes) {
-    const formats::FileKind k = formats::foreign_kind({head.c_str(), head.size()}, bytes);
-    return nb::make_tuple(k.what, k.hint, k.weights);
-  }, nb::arg("head"), nb::arg("bytes"), "(what, hint, whether it holds weights) of a file that no reader knows; what is empty for none.");
+  m.def("sweep_parts", &formats::sweep_parts, nb::arg("path"),
+        "Removes what killed writers of this path left beside it.");
+  m.def(
+      "foreign_kind",
+      [](nb::bytes head, size_t bytes) {
+        const formats::FileKind k = formats::foreign_kind({head.c_str(), head.size()}, bytes);
+        return nb::make_tuple(k.what, k.hint, k.weights);
+      },
+      nb::arg("head"), nb::arg("bytes"),
+      "(what, hint, whether it holds weights) of a file that no reader knows; what is empty for none.");
   m.def("float8_to_float32", &float8_to_float32, nb::arg("x"), "The same values as float32.");
 }
 

@@ -10,7 +10,8 @@
 namespace yuloh {
 namespace {
 constexpr size_t kSharedByContent = 4096;  // bytes
-constexpr size_t kPart = 16 << 20;         // bytes computed at once: the old and the new weights are not all there together
+constexpr size_t kPart =
+    16 << 20;  // bytes computed at once: the old and the new weights are not all there together
 
 bool has_buffer(const Value& v) { return v.node->materialised(v.index); }
 bool is_op(const Node& n) { return n.kind == Node::Kind::kOp; }
@@ -29,7 +30,8 @@ bool belongs_to_plan(const Node& n) {
   return n.traced || n.op->view || (n.op == full && n.inputs.empty());
 }
 
-ClosedGraph close_graph(const std::vector<Value>& roots, const std::vector<TensorType>& fed, bool (*inside)(const Node&)) {
+ClosedGraph close_graph(const std::vector<Value>& roots, const std::vector<TensorType>& fed,
+                        bool (*inside)(const Node&)) {
   ClosedGraph r;
   std::unordered_map<const Node*, Ref<Node>> copies;
   std::unordered_map<Value, Value, ValueHash> bound;
@@ -46,7 +48,8 @@ ClosedGraph close_graph(const std::vector<Value>& roots, const std::vector<Tenso
     if (v.node->kind == Node::Kind::kInput) {
       const int64_t i = v.node->attrs[0];
       if (i < 0 || i >= static_cast<int64_t>(fed.size()))
-        fail(ErrorKind::kRuntime, "program: a tensor of another recording is used in this one. Hint: layers must not keep "
+        fail(ErrorKind::kRuntime,
+             "program: a tensor of another recording is used in this one. Hint: layers must not keep "
              "tensors that they computed while a program was recorded.");
       return r.graph.inputs[static_cast<size_t>(i)];
     }
@@ -82,7 +85,8 @@ class Hasher {
   std::vector<Ref<Storage>> from;
 
   PlanKey of(const Value& v) {
-    for (Node* n : collect({v}, [](const Node& n) { return !n.materialised(0); })) known_.try_emplace(n, node_key(*n));
+    for (Node* n : collect({v}, [](const Node& n) { return !n.materialised(0); }))
+      known_.try_emplace(n, node_key(*n));
     return value_key(v);
   }
 
@@ -162,8 +166,13 @@ class Given final : public FixedData {
 
 class Computed final : public FixedData {
  public:
-  Computed(const PlanKey& k, Value v, std::vector<Ref<Storage>> from, const PlanOptions& options, std::function<void()> done)
-      : FixedData(k.a, k.b), value_(std::move(v)), from_(std::move(from)), options_(options), done_(std::move(done)) {
+  Computed(const PlanKey& k, Value v, std::vector<Ref<Storage>> from, const PlanOptions& options,
+           std::function<void()> done)
+      : FixedData(k.a, k.b),
+        value_(std::move(v)),
+        from_(std::move(from)),
+        options_(options),
+        done_(std::move(done)) {
     options_.row_major_outputs = true;
   }
   const Buffer& get() override {
@@ -186,7 +195,8 @@ class Computed final : public FixedData {
 };
 }  // namespace
 
-std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Value>& values, const std::vector<char>& later,
+std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Value>& values,
+                                                           const std::vector<char>& later,
                                                            const PlanOptions& options,
                                                            const std::function<void(size_t)>& room,
                                                            const std::function<void()>& done) {
@@ -218,7 +228,8 @@ std::vector<std::shared_ptr<FixedData>> Constants::resolve(const std::vector<Val
   }
   if (bytes) room(bytes);
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] && !has_buffer(values[i]) && values[i].node->kind == Node::Kind::kOp && !map_.count(keys[i]))
+    if (values[i] && !has_buffer(values[i]) && values[i].node->kind == Node::Kind::kOp &&
+        !map_.count(keys[i]))
       check_constant_work(values[i], "prepare");
   for (size_t first = 0; first < missing.size();) {
     std::vector<Value> roots;
@@ -256,8 +267,8 @@ void check_constant_work(const Value& v, const std::string& who) {
   }
   const double most = std::max(kConstantWork, 64 * held);
   if (elements > most)
-    value_error(who, ": ", elements, " elements would be computed from ", held, " bytes of constants; expected at most ", most,
-                ". Hint: is a shape in the file damaged?");
+    value_error(who, ": ", elements, " elements would be computed from ", held,
+                " bytes of constants; expected at most ", most, ". Hint: is a shape in the file damaged?");
 }
 
 Ref<Buffer> Constants::keep(FixedData& data) {

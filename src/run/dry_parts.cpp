@@ -20,12 +20,10 @@ bool mixed_axes(const Call& c, Ints* axes) {
   const ArgSpec* axis = argument(c.op, "axis");
   if (!axis || c.n_in == 0 || !c.has("axis")) return false;
   const int64_t rank = c.type(0).shape.size();
-  if (axis->kind == ArgKind::kInts)
-    *axes = normalize_axes(c.op.name, c.ints("axis"), rank);
+  if (axis->kind == ArgKind::kInts) *axes = normalize_axes(c.op.name, c.ints("axis"), rank);
   else if (axis->kind == ArgKind::kInt && rank > 0)
     *axes = Ints{normalize_axis(c.op.name, c.integer("axis"), rank)};
-  else
-    return false;
+  else return false;
   return true;
 }
 }  // namespace
@@ -100,14 +98,11 @@ void DryParts::add_part(const Node& n, int32_t flush, int32_t number) {
   }
   int64_t offset = 0;
   const OpDef& op = *n.op;
-  if (op.scalar || op.expr)
-    p.does = DryPart::Does::kEach;
+  if (op.scalar || op.expr) p.does = DryPart::Does::kEach;
   else if (op.view && c.n_in > 0 && op.view(c, row_major_strides(c.type(0).shape), &p.strides, &offset))
     p.does = DryPart::Does::kView;
-  else if (op.contraction && kernel_kind(op) == "gemm" && c.n_in >= 2)
-    p.does = DryPart::Does::kProduct;
-  else if (!op.random && mixed_axes(c, &p.axes))
-    p.does = DryPart::Does::kAlong;
+  else if (op.contraction && kernel_kind(op) == "gemm" && c.n_in >= 2) p.does = DryPart::Does::kProduct;
+  else if (!op.random && mixed_axes(c, &p.axes)) p.does = DryPart::Does::kAlong;
   p.transpose_x = flag(c, "transpose_x"), p.transpose_y = flag(c, "transpose_y");
   parts.push_back(std::move(p));
 }

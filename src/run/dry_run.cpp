@@ -31,8 +31,7 @@ void DryRun::finish() {
 DryRun::~DryRun() {
   try {  // once more after an interrupt: what stayed pending would run for real
     if (!finished_) finish();
-  } catch (...) {
-  }
+  } catch (...) {}
   restoring_ = true;
   for (size_t i = written_.size(); i-- > 0;) try {
       written_[i].first->set(written_[i].second);
@@ -52,7 +51,8 @@ void DryRun::note_write(Cell* cell) {
 
 void DryRun::note_gradient(Tensor* t) {
   const Cell* cell = t->cell().get();
-  if (restoring_ || (cell->value().node->id >= first_ && !noted_.contains(cell)) || !noted_.insert(t).second) return;
+  if (restoring_ || (cell->value().node->id >= first_ && !noted_.contains(cell)) || !noted_.insert(t).second)
+    return;
   graded_.push_back({Ref<Tensor>(t), t->grad, t->grad_is_zero});
 }
 
@@ -73,7 +73,9 @@ void DryRun::borrow(const Ref<Tensor>& t) {
 namespace {
 DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>& number) {
   DryNode d;
-  const auto bytes = [](const TensorType& t) { return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype); };
+  const auto bytes = [](const TensorType& t) {
+    return static_cast<size_t>(numel(t.shape)) * dtype_size(t.dtype);
+  };
   size_t read = 0;
   for (const Value& v : n.inputs) {
     const auto it = number.find(v.node.get());
@@ -93,10 +95,12 @@ DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>&
 
 void refuse_dry(const Buffer& b) {
   if (b.storage->dry && !in_dry_memory())
-    fail(ErrorKind::kRuntime, "dry run: a tensor of a dry run is read outside of it; its value was never computed.");
+    fail(ErrorKind::kRuntime,
+         "dry run: a tensor of a dry run is read outside of it; its value was never computed.");
 }
 
-void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs) {
+void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order,
+                   const std::vector<Value>& outputs) {
   const uint64_t calls = Context::current().calls;
   DryFlush f{plan, {}, {}, false, memory_stats().allocated, calls - calls_};
   calls_ = calls;
@@ -108,7 +112,8 @@ void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<No
     number.emplace(n, static_cast<int32_t>(number.size()));
   }
   for (const Value& v : outputs)
-    if (const auto it = number.find(v.node.get()); it != number.end()) f.nodes[static_cast<size_t>(it->second)].leaves = true;
+    if (const auto it = number.find(v.node.get()); it != number.end())
+      f.nodes[static_cast<size_t>(it->second)].leaves = true;
   for (const Value& v : outputs) parts.leaves(v);
   most_ = memory_stats().max_allocated;
   flushes.push_back(std::move(f));

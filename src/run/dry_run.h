@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DryRun: a real run without kernels. While one lives, this thread records, differentiates, compiles and allocates as
-// ever, but in dry memory (base/buffer.h), with a plan cache of its own, and no kernel runs: what is read is zero. It
-// keeps what was "run": Plans, in order, and where in the model each step comes from. advise/ reads needs off it.
+// DryRun: a real run without kernels. While one lives, this thread records, differentiates, compiles and
+// allocates as ever, but in dry memory (base/buffer.h), with a plan cache of its own, and no kernel runs:
+// what is read is zero. It keeps what was "run": Plans, in order, and where in the model each step comes
+// from. advise/ reads needs off it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace yuloh {
 
-struct DryNode {  // as it was recorded: before passes, fusion and planning
+struct DryNode {                // as it was recorded: before passes, fusion and planning
   std::vector<int32_t> inputs;  // nodes of the same flush; -1: there before
   size_t bytes = 0;             // of its results
   // OpDef::eager in bytes: what another system keeps beside the results, what it copies while the op runs.
@@ -30,28 +31,34 @@ struct DryFlush {
   size_t held = 0;              // bytes in use before it
   uint64_t calls = 0;           // that Python made since the flush before
   int32_t scope_of(const Step& s) const {
-    return s.origin >= 0 && s.origin < static_cast<int32_t>(scopes.size()) ? scopes[static_cast<size_t>(s.origin)] : 0;
+    return s.origin >= 0 && s.origin < static_cast<int32_t>(scopes.size())
+               ? scopes[static_cast<size_t>(s.origin)]
+               : 0;
   }
 };
 
 class DryRun {
  public:
-  // Runs what is pending first. `pending_limit`: bytes pending before a plan is cut (Context::over_limit), 0: none.
+  // Runs what is pending first. `pending_limit`: bytes pending before a plan is cut (Context::over_limit), 0:
+  // none.
   explicit DryRun(int64_t pending_limit);
   ~DryRun();  // gives tensors from outside their values and gradients back
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
   static DryRun* current();
 
-  // "Runs" what is pending, at the end; an interrupt comes through. Without it the destructor does, and swallows that.
+  // "Runs" what is pending, at the end; an interrupt comes through. Without it the destructor does, and
+  // swallows that.
   void finish();
   // A tensor from outside takes part: it gets dry storage for its value and no gradient, both until the end.
   void borrow(const Ref<Tensor>& t);
-  // Called before a cell takes a new value, a tensor a new gradient: those from outside get the old one back at the end.
+  // Called before a cell takes a new value, a tensor a new gradient: those from outside get the old one back
+  // at the end.
   void note_write(Cell* cell);
   void note_gradient(Tensor* t);
   int64_t pending_limit() const { return limit_; }
-  void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order, const std::vector<Value>& outputs);
+  void begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order,
+             const std::vector<Value>& outputs);
   void end();
 
   PlanCache cache;

@@ -15,7 +15,8 @@ thread_local bool g_running = false;  // this thread holds it
 Running::Running() {
   // A signal handler or a finaliser that Python ran in the middle of a step reads a tensor.
   if (g_running)
-    fail(ErrorKind::kRuntime, "read: a step is running in this thread; a tensor cannot be computed inside a signal handler "
+    fail(ErrorKind::kRuntime,
+         "read: a step is running in this thread; a tensor cannot be computed inside a signal handler "
          "or finaliser that interrupts it. Hint: note the event and read after the step.");
   g_exec_mu.lock();
   g_running = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may run: there is one executor team per process. A thread that looks at graphs, compiles or runs Plans gives the
-// interpreter's lock up (Unlocked) and then holds the executor (Running). Flush and Session do; nobody else.
+// Who may run: there is one executor team per process. A thread that looks at graphs, compiles or runs Plans
+// gives the interpreter's lock up (Unlocked) and then holds the executor (Running). Flush and Session do;
+// nobody else.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ class Unlocked {  // without the interpreter's lock
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
-  // Holds the interpreter's lock for a moment: every other thread is then between two operations, not within one.
+  // Holds the interpreter's lock for a moment: every other thread is then between two operations, not within
+  // one.
   void meet() {
     if (!token_) return;
     lock_.acquire(token_);
@@ -39,7 +41,8 @@ class Unlocked {  // without the interpreter's lock
   bool relocked_ = false;
 };
 
-class Running {  // the executor's lock, taken without the interpreter's: whoever holds it may wait for that one
+class Running {  // the executor's lock, taken without the interpreter's: whoever holds it may wait for that
+                 // one
  public:
   Running();
   ~Running();

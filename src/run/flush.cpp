@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flush: from live handles to a run Plan. Collects the pending nodes that live cells (and the tape) need, finds the Plan of
-// their structure (structure.h) or compiles it, runs it on the leaves' buffers and hands the results back to the nodes.
+// Flush: from live handles to a run Plan. Collects the pending nodes that live cells (and the tape) need,
+// finds the Plan of their structure (structure.h) or compiles it, runs it on the leaves' buffers and hands
+// the results back to the nodes.
 #include <algorithm>
 #include <chrono>
 
@@ -65,9 +66,9 @@ class Flush {
     run_roots(&v);
   }
 
-  // After a failure that no node can be blamed for (memory): every value runs by itself, the ones that need least first,
-  // so that one that cannot be had does not take others with it (fresh parameters, copies). What fails then, or comes
-  // too late, raises the error when it is read.
+  // After a failure that no node can be blamed for (memory): every value runs by itself, the ones that need
+  // least first, so that one that cannot be had does not take others with it (fresh parameters, copies). What
+  // fails then, or comes too late, raises the error when it is read.
   void rescue(const Error& e) {
     if (!blameless_) return;
     std::vector<std::pair<size_t, Value>> waiting;
@@ -77,16 +78,15 @@ class Flush {
         walk();
         waiting.emplace_back(order_.size(), c->value_);
       }
-    std::stable_sort(waiting.begin(), waiting.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [](const auto& x, const auto& y) { return x.first < y.first; });
     const auto t0 = Clock::now();
     for (const auto& [size, v] : waiting) {
       if (!pending(v) || has_error(*v.node)) continue;
       try {
         if (seconds_since(t0) > kRescueSeconds) throw e;
         Flush(ctx_).run_alone(v);
-      } catch (const Error& again) {
-        set_error(v.node.get(), again.message(), again.kind());
-      }
+      } catch (const Error& again) { set_error(v.node.get(), again.message(), again.kind()); }
     }
   }
 
@@ -138,10 +138,9 @@ class Flush {
       if (r.failed_origin < 0) r.failed_origin = e.origin;
       failed(e, r);
     } catch (const std::bad_alloc&) {
-      failed(Error(ErrorKind::kMemory, "out of memory for the work of a step. Hint: use a smaller batch."), r);
-    } catch (const std::exception& e) {
-      failed(Error(ErrorKind::kRuntime, e.what()), r);
-    }
+      failed(Error(ErrorKind::kMemory, "out of memory for the work of a step. Hint: use a smaller batch."),
+             r);
+    } catch (const std::exception& e) { failed(Error(ErrorKind::kRuntime, e.what()), r); }
   }
 
   static const OpDef* leaf_op() {
@@ -179,7 +178,9 @@ class Flush {
       if (pending(v) && !v.node->traced && !has_error(*v.node)) roots_.push_back(v);
   }
 
-  [[noreturn]] static void rethrow(const Node& n) { throw Error(static_cast<ErrorKind>(n.extra->error_kind), n.extra->error); }
+  [[noreturn]] static void rethrow(const Node& n) {
+    throw Error(static_cast<ErrorKind>(n.extra->error_kind), n.extra->error);
+  }
 
   // Pending nodes the roots reach, in creation order. False: some depend on a value that failed before.
   bool walk() {
@@ -196,7 +197,9 @@ class Flush {
     while (!stack.empty()) {
       Node* n = stack.back();
       stack.pop_back();
-      if (n->executed && !has_error(*n)) set_error(n, cat(op_name(*n), ": a value that was not kept is read again (internal error)."), ErrorKind::kRuntime);
+      if (n->executed && !has_error(*n))
+        set_error(n, cat(op_name(*n), ": a value that was not kept is read again (internal error)."),
+                  ErrorKind::kRuntime);
       order_.push_back(n);
       if (has_error(*n)) {
         sound = false;
@@ -263,8 +266,9 @@ class Flush {
     finish(r);
   }
 
-  // Which pending nodes a failure spoils: those that depend on the node to blame. Where state was overwritten already,
-  // all but what is made from nothing (initial values). Where nothing is to blame, none: see rescue().
+  // Which pending nodes a failure spoils: those that depend on the node to blame. Where state was overwritten
+  // already, all but what is made from nothing (initial values). Where nothing is to blame, none: see
+  // rescue().
   std::vector<char> spoiled(const PlanRun& r) {
     const int blame = r.failed_origin < static_cast<int>(order_.size()) ? r.failed_origin : -1;
     blameless_ = blame < 0 || r.wrote_donated;
@@ -272,20 +276,23 @@ class Flush {
     for (size_t i = 0; i < order_.size(); ++i) {
       if (static_cast<int>(i) == blame) bad[i] = 1;
       for (const Value& v : order_[i]->inputs)
-        if (pending(v) ? bad[v.node->slot] != 0 : r.wrote_donated && v.node->kind != Node::Kind::kScalar) bad[i] = 1;
+        if (pending(v) ? bad[v.node->slot] != 0 : r.wrote_donated && v.node->kind != Node::Kind::kScalar)
+          bad[i] = 1;
     }
     return bad;
   }
 
   std::string position_of(int32_t origin) const {
-    return origin >= 0 && origin < static_cast<int>(order_.size()) ? describe_position(order_[origin]->pos) : "";
+    return origin >= 0 && origin < static_cast<int>(order_.size()) ? describe_position(order_[origin]->pos)
+                                                                   : "";
   }
 
   // Parameters go back to what they were; what could not be computed re-raises the same error from now on.
   [[noreturn]] void failed(const Error& e, const PlanRun& r) {
     if (alone_) throw Error(e);
     Error err = e;
-    if (const std::string at = position_of(r.failed_origin); !at.empty()) err.append(cat("\n  recorded at ", at));
+    if (const std::string at = position_of(r.failed_origin); !at.empty())
+      err.append(cat("\n  recorded at ", at));
     const std::vector<char> bad = spoiled(r);
     for (size_t i = 0; i < order_.size(); ++i)
       if (bad[i] && order_[i]->op != leaf_op()) set_error(order_[i], err.message(), err.kind());
@@ -305,12 +312,15 @@ class Flush {
   }
 
   void finish(PlanRun& r) {
-    for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].node->outputs[outputs_[i].index].buffer = std::move(r.outputs[i]);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      outputs_[i].node->outputs[outputs_[i].index].buffer = std::move(r.outputs[i]);
     std::vector<Value> drop;  // inputs die after the loop: clearing may free nodes of order_
     for (size_t i = 0; i < order_.size(); ++i) {
       Node* n = order_[i];
-      if (n->op == leaf_op()) continue;  // a name for its input, made once per version and used by many graphs
-      if (n->op->view && !n->materialised(0)) continue;  // no kernel ran: other views may still read through it
+      if (n->op == leaf_op())
+        continue;  // a name for its input, made once per version and used by many graphs
+      if (n->op->view && !n->materialised(0))
+        continue;            // no kernel ran: other views may still read through it
       if (alone_) continue;  // other values may still need the inner ones
       n->executed = true;
       if (tape_[i] && !n->released) continue;
@@ -318,7 +328,8 @@ class Flush {
       n->inputs.clear();
     }
     order_.clear();
-    // A result of a multi-output node gets a node of its own: its buffer can be handed on (donated) independently.
+    // A result of a multi-output node gets a node of its own: its buffer can be handed on (donated)
+    // independently.
     if (!alone_)
       for (const Ref<Cell>& c : cells_) {
         Value& v = c->value_;
@@ -326,7 +337,8 @@ class Flush {
           Ref<Buffer> b = v.node->outputs[v.index].buffer;
           // Updated in place: the old node's memory holds the new value already, so nobody reads the old one.
           Node* old = c->committed_.node.get();
-          if (old && old->kind == Node::Kind::kData && old->outputs[0].buffer == b && old->outputs[0].type == v.type()) {
+          if (old && old->kind == Node::Kind::kData && old->outputs[0].buffer == b &&
+              old->outputs[0].type == v.type()) {
             old->id = next_node_id();
             v = std::move(c->committed_);
           } else {
@@ -344,7 +356,8 @@ class Flush {
   std::vector<Value> roots_, outputs_, committed_;
   std::vector<Node*> order_;
   std::vector<char> tape_;
-  std::vector<Value> tape_leaves_;  // computed before, named by the gradient rules of what runs now: held, so not donated
+  std::vector<Value>
+      tape_leaves_;  // computed before, named by the gradient rules of what runs now: held, so not donated
 };
 
 namespace {
@@ -353,8 +366,8 @@ void prepare_to_run() {
 }
 }  // namespace
 
-// The owner of a graph that another thread runs sees `visited_` at its next operation and waits there. It is set before
-// the two threads meet, so the owner is not in the middle of one.
+// The owner of a graph that another thread runs sees `visited_` at its next operation and waits there. It is
+// set before the two threads meet, so the owner is not in the middle of one.
 void Context::await_visitor() {
   if (!visited_.load(std::memory_order_acquire)) return;
   const Unlocked unlocked;
@@ -394,7 +407,8 @@ void Context::visit(const Cell& cell) {
   prepare_to_run();
   for (;;) {
     unlocked.meet();
-    // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as it is.
+    // In the middle of a backward, whose own values no cell holds, only what is asked for; the rest stays as
+    // it is.
     if (owner_in_backward()) {
       Flush(*this).run_alone(Value(cell.value_));
       return unlocked.relock();
@@ -408,7 +422,8 @@ void Context::visit(const Cell& cell) {
         throw;
       }
     }
-    // With both locks nobody records and nobody runs. The owner may have written the cell anew before we had the second.
+    // With both locks nobody records and nobody runs. The owner may have written the cell anew before we had
+    // the second.
     unlocked.relock();
     if (cell.context_.load(std::memory_order_acquire) != this || !Flush::waits(cell.value_)) return;
     unlocked.unlock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Plan cache: plans by the structural hash of what a flush would run. Values are not part of the key; shapes,
-// dtypes, layouts, what may be donated and what must be kept are. Used by flush.cpp and structure.cpp.
+// The Plan cache: plans by the structural hash of what a flush would run. Values are not part of the key;
+// shapes, dtypes, layouts, what may be donated and what must be kept are. Used by flush.cpp and
+// structure.cpp.
 #pragma once
 #include <list>
 #include <memory>
@@ -24,8 +25,8 @@ struct PlanKeyHash {
   size_t operator()(const PlanKey& k) const { return k.a; }
 };
 
-// Bounded by bytes: steps, kernels, the code that libraries generated for them, constants. The plan used longest ago
-// goes first; the newest stays whatever its size. What two plans share counts twice.
+// Bounded by bytes: steps, kernels, the code that libraries generated for them, constants. The plan used
+// longest ago goes first; the newest stays whatever its size. What two plans share counts twice.
 class PlanCache {
  public:
   std::shared_ptr<const Plan> find(const PlanKey& k) {

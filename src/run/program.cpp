@@ -30,8 +30,10 @@ double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 // One set of input types, ready to run. Null plan: the program needs data to be recorded.
 struct Ready {
   std::shared_ptr<const Plan> plan;
-  std::vector<Ref<Buffer>> bound;       // by plan input; null where fed, drawn, a number, or packed by the kernel that reads it
-  std::unordered_map<PlanKey, size_t, PlanKeyHash> packed;  // bytes of weights that kernels keep in their own layout
+  std::vector<Ref<Buffer>>
+      bound;  // by plan input; null where fed, drawn, a number, or packed by the kernel that reads it
+  std::unordered_map<PlanKey, size_t, PlanKeyHash>
+      packed;  // bytes of weights that kernels keep in their own layout
   std::vector<double> scalars_double;
   std::vector<int64_t> scalars_int, drawn;
   size_t plan_bytes = 512, run_bytes = 0;
@@ -58,7 +60,8 @@ struct Session::State {
   struct PackedWeight {
     size_t bytes, plans;
   };
-  std::unordered_map<PlanKey, PackedWeight, PlanKeyHash> packed;  // of all cached plans, which share them; under mu
+  std::unordered_map<PlanKey, PackedWeight, PlanKeyHash>
+      packed;  // of all cached plans, which share them; under mu
 
   static PlanKey key_of(const std::vector<TensorType>& types) {
     PlanKey k;
@@ -85,7 +88,8 @@ struct Session::State {
       std::lock_guard lock(mu);
       if (map.count(k)) return;
       cached_bytes += r->plan_bytes;
-      for (const auto& [key, bytes] : r->packed) ++packed.try_emplace(key, PackedWeight{bytes, 0}).first->second.plans;
+      for (const auto& [key, bytes] : r->packed)
+        ++packed.try_emplace(key, PackedWeight{bytes, 0}).first->second.plans;
       order.push_back(k);
       map[k] = {std::move(r), std::prev(order.end())};
       while (cached_bytes > options.plan_cache_bytes && order.size() > 1) {
@@ -125,7 +129,8 @@ struct Session::State {
     return bytes;
   }
 
-  // What is left for a shape that is being compiled, beside `more` that is known already. No limit: everything.
+  // What is left for a shape that is being compiled, beside `more` that is known already. No limit:
+  // everything.
   size_t room(size_t more) const {
     if (!options.memory_limit) return SIZE_MAX;
     std::lock_guard lock(mu);
@@ -135,9 +140,9 @@ struct Session::State {
   void check_room(size_t more, const char* what) const {
     if (more <= room(0)) return;
     std::lock_guard lock(mu);
-    fail(ErrorKind::kMemory, "predictor: memory limit: ", what, " needs ", mib(more), " MiB beside ", mib(weight_bytes),
-         " MiB of weights and ", mib(cached_bytes), " MiB of plans, got ", mib(options.memory_limit),
-         " MiB. Hint: use a smaller batch or raise the limit.");
+    fail(ErrorKind::kMemory, "predictor: memory limit: ", what, " needs ", mib(more), " MiB beside ",
+         mib(weight_bytes), " MiB of weights and ", mib(cached_bytes), " MiB of plans, got ",
+         mib(options.memory_limit), " MiB. Hint: use a smaller batch or raise the limit.");
   }
   // Weights of this shape that no other shape has brought in yet.
   size_t new_weights(const Ready& r) const {
@@ -153,7 +158,8 @@ struct Session::State {
   void check_warm(const std::vector<TensorType>& types, size_t more) const;
   std::shared_ptr<const Ready> prepare(const std::vector<TensorType>& types);
   std::shared_ptr<const Ready> compile(const Graph& g, const std::vector<TensorType>& types);
-  std::vector<Ref<Buffer>> run_recorded(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+  std::vector<Ref<Buffer>> run_recorded(const std::vector<TensorType>& types,
+                                        const std::vector<Ref<Buffer>>& inputs,
                                         std::vector<TensorType>* out_types);
 };
 
@@ -166,14 +172,16 @@ void Session::State::check(const std::vector<TensorType>& types) const {
     const ProgramPort& p = ports[i];
     const TensorType& t = types[i];
     if (t.dtype != p.dtype)
-      type_error("predictor: input `", p.name, "` has the wrong dtype, got ", t.dtype, "; expected ", p.dtype, ".");
+      type_error("predictor: input `", p.name, "` has the wrong dtype, got ", t.dtype, "; expected ", p.dtype,
+                 ".");
     if (!p.ranked) continue;
     bool fits = t.shape.size() == p.dims.size();
     for (uint32_t d = 0; fits && d < t.shape.size(); ++d) fits = p.dims[d] < 0 || p.dims[d] == t.shape[d];
     if (!fits) {
       Shape want;
       for (int64_t d : p.dims) want.push_back(d);
-      value_error("predictor: input `", p.name, "` has the wrong shape, got ", t.shape, "; expected ", want, " (-1: any).");
+      value_error("predictor: input `", p.name, "` has the wrong shape, got ", t.shape, "; expected ", want,
+                  " (-1: any).");
     }
   }
 }
@@ -195,17 +203,17 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
     for (size_t i = 0; i < types.size(); ++i) in.push_back(make_input(types[i], static_cast<int64_t>(i)));
     g.inputs.assign(in.begin(), in.end());
     const Values out = program->record(in);
-    for (const Value& v : out) {  // what recording had to read has run, and no longer knows what it was made from
+    for (const Value& v :
+         out) {  // what recording had to read has run, and no longer knows what it was made from
       const bool ran = v.node->kind == Node::Kind::kOp && v.node->materialised(v.index);
       g.outputs.push_back(ran ? make_data(v.type(), v.node->outputs[v.index].buffer) : v);
     }
     PassOptions po;
     po.fold_weights = options.fold_weights && options.plan.rules;
-    po.precision = options.precision, po.keep_precision = options.keep_precision, po.min_segment = options.min_segment;
+    po.precision = options.precision, po.keep_precision = options.keep_precision,
+    po.min_segment = options.min_segment;
     g = run_inference_passes(g, po);
-  } catch (const NeedsData&) {
-    r = std::make_shared<Ready>();
-  }
+  } catch (const NeedsData&) { r = std::make_shared<Ready>(); }
   const Unlocked unlocked;
   const Running running;
   num_threads();  // the calling thread's team size, so that library kernels agree with ours
@@ -219,12 +227,14 @@ std::shared_ptr<const Ready> Session::State::prepare(const std::vector<TensorTyp
 }
 
 namespace {
-// Leaves that a contraction alone takes as its weight: kernels like to keep those in a layout of their own, so they are
-// computed when one is made, one after the other, and need not all be there twice.
+// Leaves that a contraction alone takes as its weight: kernels like to keep those in a layout of their own,
+// so they are computed when one is made, one after the other, and need not all be there twice.
 std::vector<char> packed_alone(const Graph& g, const std::vector<Value>& leaves) {
   constexpr size_t kLeast = 64 << 10;  // bytes
   std::vector<int> uses(leaves.size(), 0), weights(leaves.size(), 0);
-  const auto number = [](const Value& v) { return v.node->kind == Node::Kind::kInput ? v.node->attrs[0] : -1; };
+  const auto number = [](const Value& v) {
+    return v.node->kind == Node::Kind::kInput ? v.node->attrs[0] : -1;
+  };
   for (const Node* n : topological(g.outputs))
     for (uint32_t i = 0; i < n->inputs.size(); ++i)
       if (const int64_t at = number(n->inputs[i]); at >= 0)
@@ -241,7 +251,8 @@ std::vector<char> inputs_read(const Plan& p) {
   std::vector<char> r(p.inputs.size(), 0);
   for (const Step& s : p.steps)
     for (size_t k = 0; k < s.slots.size(); ++k)
-      if (s.slots[k].kind == Slot::Kind::kInput && s.kernel->reads(k)) r[static_cast<size_t>(s.slots[k].index)] = 1;
+      if (s.slots[k].kind == Slot::Kind::kInput && s.kernel->reads(k))
+        r[static_cast<size_t>(s.slots[k].index)] = 1;
   for (const PlanOutput& o : p.outputs)
     if (o.slot.kind == Slot::Kind::kInput) r[static_cast<size_t>(o.slot.index)] = 1;
   return r;
@@ -251,9 +262,9 @@ std::vector<char> inputs_read(const Plan& p) {
 std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::vector<TensorType>& types) {
   ClosedGraph c = close_graph(g.outputs, types, belongs_to_plan);
   auto r = std::make_shared<Ready>();
-  const auto data = constants.resolve(c.leaves, packed_alone(c.graph, c.leaves), options.plan, [&](size_t bytes) {
-    check_room(bytes, "preparing weights");
-  }, program->drop_pages);
+  const auto data = constants.resolve(
+      c.leaves, packed_alone(c.graph, c.leaves), options.plan,
+      [&](size_t bytes) { check_room(bytes, "preparing weights"); }, program->drop_pages);
   r->bound.resize(c.leaves.size());
   const auto key_at = [&](size_t i) { return PlanKey{data[i]->key[0], data[i]->key[1]}; };
   for (size_t i = 0; i < c.leaves.size(); ++i) {
@@ -262,7 +273,8 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
     r->scalars_double.push_back(scalar ? scalar_as_double(*c.leaves[i].node) : 0);
     if (!data[i]) continue;
     c.inputs[i].fixed = data[i];
-    if (data[i]->computed()) r->packed[key_at(i)] = bytes_of(c.leaves[i].type());  // row-major, and not there yet
+    if (data[i]->computed())
+      r->packed[key_at(i)] = bytes_of(c.leaves[i].type());  // row-major, and not there yet
     else r->bound[i] = constants.keep(*data[i]), c.inputs[i].strides = r->bound[i]->strides;
   }
   check_room(new_weights(*r), "the model");
@@ -281,7 +293,8 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
   for (size_t i = 0; i < data.size(); ++i) {
     if (!data[i]) continue;
     if (read[i] && data[i]->computed()) r->bound[i] = constants.keep(*data[i]);
-    if (!read[i] && r->packed.emplace(key_at(i), bytes_of(c.leaves[i].type())).second) in_kernels += bytes_of(c.leaves[i].type());
+    if (!read[i] && r->packed.emplace(key_at(i), bytes_of(c.leaves[i].type())).second)
+      in_kernels += bytes_of(c.leaves[i].type());
     if (!read[i] && data[i]->in_file()) r->bound[i] = nullptr;  // the kernels have it, and its pages may go
     data[i]->let_go();
   }
@@ -295,7 +308,8 @@ std::shared_ptr<const Ready> Session::State::compile(const Graph& g, const std::
 }
 
 // The program reads data to know what to do: it is recorded on the data itself and runs piece by piece.
-std::vector<Ref<Buffer>> Session::State::run_recorded(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+std::vector<Ref<Buffer>> Session::State::run_recorded(const std::vector<TensorType>& types,
+                                                      const std::vector<Ref<Buffer>>& inputs,
                                                       std::vector<TensorType>* out_types) {
   const Recording recording(false);
   const NoGrad no_grad;
@@ -311,17 +325,20 @@ std::vector<Ref<Buffer>> Session::State::run_recorded(const std::vector<TensorTy
   return r;
 }
 
-Session::Session(std::shared_ptr<const Program> program, SessionOptions options) : state_(std::make_shared<State>()) {
+Session::Session(std::shared_ptr<const Program> program, SessionOptions options)
+    : state_(std::make_shared<State>()) {
   state_->program = std::move(program);
   state_->options = std::move(options);
   for (const auto& types : state_->program->warm) warm_up(types);
 }
 Session::~Session() = default;
 
-std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, const std::vector<Ref<Buffer>>& inputs,
+std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types,
+                                      const std::vector<Ref<Buffer>>& inputs,
                                       std::vector<TensorType>* out_types) {
   if (out_types) out_types->clear();
-  if (inputs.size() != types.size()) value_error("predictor: got ", inputs.size(), " buffers for ", types.size(), " types.");
+  if (inputs.size() != types.size())
+    value_error("predictor: got ", inputs.size(), " buffers for ", types.size(), " types.");
   const auto ready = state_->prepare(types);
   if (!ready->plan) return state_->run_recorded(types, inputs, out_types);
   PlanRun r;
@@ -336,8 +353,7 @@ std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, cons
     r.scalars_double[i] = static_cast<double>(r.scalars_int[i]);
   }
   const Unlocked unlocked;
-  for (size_t i = 0; i < types.size(); ++i)
-    r.inputs[i] = row_major(types[i], inputs[i]);
+  for (size_t i = 0; i < types.size(); ++i) r.inputs[i] = row_major(types[i], inputs[i]);
   {
     const Running running;
     num_threads();  // this thread's team agrees with ours
@@ -348,25 +364,31 @@ std::vector<Ref<Buffer>> Session::run(const std::vector<TensorType>& types, cons
     const PlanOutput& o = ready->plan->outputs[i];
     if (out_types) out_types->push_back(o.type);
     const bool shared = o.slot.kind == Slot::Kind::kInput || o.slot.kind == Slot::Kind::kConst;
-    if (shared || !is_row_major(o.type.shape, r.outputs[i]->strides)) r.outputs[i] = row_major_copy(o.type, *r.outputs[i]);
+    if (shared || !is_row_major(o.type.shape, r.outputs[i]->strides))
+      r.outputs[i] = row_major_copy(o.type, *r.outputs[i]);
   }
   return std::move(r.outputs);
 }
 
-std::shared_ptr<const Plan> Session::prepare(const std::vector<TensorType>& types) { return state_->prepare(types)->plan; }
+std::shared_ptr<const Plan> Session::prepare(const std::vector<TensorType>& types) {
+  return state_->prepare(types)->plan;
+}
 
-// The shapes often come from a file, which must not decide how much of this machine's memory is touched before anybody
-// has asked for anything.
+// The shapes often come from a file, which must not decide how much of this machine's memory is touched
+// before anybody has asked for anything.
 void Session::State::check_warm(const std::vector<TensorType>& types, size_t more) const {
   size_t most = machine_memory().available;
-  if (options.memory_limit && !more) most = std::min(most, options.memory_limit);  // runs are held to it by check_room
-  double bytes = static_cast<double>(more);  // products of a file's numbers: no overflow
+  if (options.memory_limit && !more)
+    most = std::min(most, options.memory_limit);  // runs are held to it by check_room
+  double bytes = static_cast<double>(more);       // products of a file's numbers: no overflow
   std::string shapes;
   for (const TensorType& t : types)
-    bytes += static_cast<double>(numel(t.shape)) * static_cast<double>(dtype_size(t.dtype)), shapes += cat(shapes.empty() ? "" : ", ", t.shape);
+    bytes += static_cast<double>(numel(t.shape)) * static_cast<double>(dtype_size(t.dtype)),
+        shapes += cat(shapes.empty() ? "" : ", ", t.shape);
   if (bytes > static_cast<double>(most))
-    fail(ErrorKind::kMemory, "predictor: getting ready for inputs of shape ", shapes, " takes ", std::ceil(bytes / (1 << 20)), " MiB, got ",
-         mib(most), " MiB of available memory. Hint: choose smaller shapes for the package or the warm-up.");
+    fail(ErrorKind::kMemory, "predictor: getting ready for inputs of shape ", shapes, " takes ",
+         std::ceil(bytes / (1 << 20)), " MiB, got ", mib(most),
+         " MiB of available memory. Hint: choose smaller shapes for the package or the warm-up.");
 }
 
 void Session::warm_up(const std::vector<TensorType>& types) {
@@ -396,7 +418,9 @@ size_t resident(const void* data, size_t bytes, int pagemap) {
   size_t found = 0;
   for (size_t i = 0; i < count; i += entries.size()) {
     const size_t n = std::min(entries.size(), count - i);
-    if (pread(pagemap, entries.data(), n * 8, static_cast<off_t>((first + i) * 8)) != static_cast<ssize_t>(n * 8)) return bytes;
+    if (pread(pagemap, entries.data(), n * 8, static_cast<off_t>((first + i) * 8)) !=
+        static_cast<ssize_t>(n * 8))
+      return bytes;
     for (size_t k = 0; k < n; ++k) found += entries[k] >> 63;
   }
   return std::min(found * page, bytes);
@@ -420,16 +444,24 @@ std::vector<MemoryItem> Session::memory_report() const {
       for (const Ref<Buffer>& b : c.ready->bound)
         if (b && seen.insert(b->storage.get()).second) {
           weights += b->storage->bytes;
-          in_memory += b->storage->free && pagemap >= 0 ? resident(b->storage->data, b->storage->bytes, pagemap) : b->storage->bytes;
+          in_memory += b->storage->free && pagemap >= 0
+                           ? resident(b->storage->data, b->storage->bytes, pagemap)
+                           : b->storage->bytes;
         }
     }
     if (pagemap >= 0) close(pagemap);
     in_memory += state_->bytes_packed(), weights += state_->bytes_packed();
   }
   const MemoryStats m = memory_stats();
-  const size_t slack = m.reserved - m.allocated, process = resident_process(), known = in_memory + plans + slack;
-  return {{"weights", in_memory}, {"plans", plans}, {"slack", slack}, {"other", process > known ? process - known : 0},
-          {"process", std::max(process, known)}, {"workspace", workspace}, {"mapped", weights - in_memory},
+  const size_t slack = m.reserved - m.allocated, process = resident_process(),
+               known = in_memory + plans + slack;
+  return {{"weights", in_memory},
+          {"plans", plans},
+          {"slack", slack},
+          {"other", process > known ? process - known : 0},
+          {"process", std::max(process, known)},
+          {"workspace", workspace},
+          {"mapped", weights - in_memory},
           {"limit", state_->options.memory_limit}};
 }
 
@@ -441,7 +473,8 @@ size_t number_value(const std::string& key, const std::string& v) {
   char* end = nullptr;
   errno = 0;
   const unsigned long long n = std::strtoull(v.c_str(), &end, 10);
-  if (v.empty() || v[0] < '0' || v[0] > '9' || *end || errno) value_error("config: ", key, " is a number, got '", v, "'.");
+  if (v.empty() || v[0] < '0' || v[0] > '9' || *end || errno)
+    value_error("config: ", key, " is a number, got '", v, "'.");
   return static_cast<size_t>(n);
 }
 
@@ -459,7 +492,9 @@ bool set_option(SessionOptions* o, const std::string& key, const std::string& v)
       at = end + 1;
     }
     for (const std::string& n : names)
-      if (!find_op(n)) value_error("config: keep_precision names an op that does not exist, got '", n, "'. Hint: docs/ops.md lists them.");
+      if (!find_op(n))
+        value_error("config: keep_precision names an op that does not exist, got '", n,
+                    "'. Hint: docs/ops.md lists them.");
     o->keep_precision = std::move(names);
   } else if (key == "min_segment") {
     o->min_segment = number_value(key, v);

@@ -30,9 +30,13 @@ Ref<Buffer> read_value(const Value& v) {
   if (v.node->traced) {
     const std::string at = describe_position(modes().pos);
     throw NeedsData(ErrorKind::kRuntime,
-                    cat("to_static: the value of a tensor that depends on the program's inputs is read while the program is "
-                        "recorded", at.empty() ? "" : " at " + at, ", where it is not known (a Python `if`, `while`, float(), "
-                        "item() or numpy() over a tensor). Turning Python control flow over tensors into graph control flow "
+                    cat("to_static: the value of a tensor that depends on the program's inputs is read while "
+                        "the program is "
+                        "recorded",
+                        at.empty() ? "" : " at " + at,
+                        ", where it is not known (a Python `if`, `while`, float(), "
+                        "item() or numpy() over a tensor). Turning Python control flow over tensors into "
+                        "graph control flow "
                         "comes later. Hint: decide by shapes or Python values, or use paddle.where."));
   }
   if (v.node->kind == Node::Kind::kScalar) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording: while one lives, what this thread records belongs to a Program, not to the thread's pending graph. On
-// placeholders a value that depends on them has a type and no data: reading it throws NeedsData. Reading anything else
-// computes that value and leaves the rest of the pending graph as it is. Tensors written meanwhile get their old value
-// back at the end.
+// Recording: while one lives, what this thread records belongs to a Program, not to the thread's pending
+// graph. On placeholders a value that depends on them has a type and no data: reading it throws NeedsData.
+// Reading anything else computes that value and leaves the rest of the pending graph as it is. Tensors
+// written meanwhile get their old value back at the end.
 #pragma once
 #include <utility>
 #include <vector>
@@ -30,7 +30,8 @@ class Recording {
   std::vector<std::pair<Ref<Cell>, Value>> written_;
 };
 
-// The data of a value, computed if need be. Throws NeedsData (run/program.h) for what depends on a placeholder.
+// The data of a value, computed if need be. Throws NeedsData (run/program.h) for what depends on a
+// placeholder.
 Ref<Buffer> read_value(const Value& v);
 size_t bytes_of(const TensorType& t);
 

@@ -16,18 +16,21 @@ const Buffer& buffer_of(const Value& v) { return *v.node->outputs[v.index].buffe
 // Codes of node inputs: odd = leaf number, even = (node, output).
 uint64_t output_code(const Value& v) { return uint64_t{v.node->slot} << 32 | uint64_t{v.index} << 1; }
 
-// sigmoid's gradient reads sigmoid's result: an in-place op on it must not take the buffer while the tape lives.
+// sigmoid's gradient reads sigmoid's result: an in-place op on it must not take the buffer while the tape
+// lives.
 bool own_gradient_reads(const Value& v) {
   const Node& n = *v.node;
   return n.kind == Node::Kind::kOp && n.requires_grad && !n.released && (needs_outputs(n) >> v.index & 1);
 }
 
-// By structure, as everything else: a body that is recorded anew is the same plan, and an address may be used again.
+// By structure, as everything else: a body that is recorded anew is the same plan, and an address may be used
+// again.
 void mix_region(PlanKey* k, const Graph& g) {
   std::unordered_map<const Node*, uint64_t> number;
   auto mix = [&](const Value& v) {
     const auto it = number.find(v.node.get());
-    if (it == number.end()) fail(ErrorKind::kRuntime, "loop: the body reads a value that is not one of its inputs.");
+    if (it == number.end())
+      fail(ErrorKind::kRuntime, "loop: the body reads a value that is not one of its inputs.");
     k->mix(it->second << 32 | v.index);
   };
   for (const Node* n : topological(g.outputs)) {
@@ -42,7 +45,8 @@ void mix_region(PlanKey* k, const Graph& g) {
   for (const Value& v : g.outputs) mix(v);
 }
 
-// YULOH_EXPLAIN=plan,fusion,kernels: what was compiled, what did not fuse and why, which candidates refused and why.
+// YULOH_EXPLAIN=plan,fusion,kernels: what was compiled, what did not fuse and why, which candidates refused
+// and why.
 void explain(const Plan& plan, std::string_view want) {
   if (want.find("plan") != want.npos) fputs(plan.dump().c_str(), stderr);
   for (const std::string& line : plan.explain) {
@@ -57,10 +61,12 @@ uint32_t fresh_mark() {
   return ++mark;
 }
 
-Structure::Structure(const std::vector<Node*>& order, const std::vector<Value>& outputs, std::vector<Value> committed, bool donate)
+Structure::Structure(const std::vector<Node*>& order, const std::vector<Value>& outputs,
+                     std::vector<Value> committed, bool donate)
     : order_(order), outputs_(outputs) {
   for (const Node* n : order)
-    for (const Value& v : n->inputs) codes_.push_back(pending(v) ? output_code(v) : uint64_t{leaf_number(v)} << 1 | 1);
+    for (const Value& v : n->inputs)
+      codes_.push_back(pending(v) ? output_code(v) : uint64_t{leaf_number(v)} << 1 | 1);
   for (const Value& v : committed) count_committed(v);
   for (Leaf& l : leaves_) l.donatable = donate && !is_scalar(l.v) && may_donate(l);
 }
@@ -86,13 +92,13 @@ void Structure::count_committed(const Value& v) {
   if (n.mark == mark_ && !is_scalar(v) && leaves_[n.slot].v == v) leaves_[n.slot].edges += 2;
 }
 
-// +1: the reference in leaves_ itself. Outputs of multi-output nodes are not counted: never donated. Nor is a part of a
-// larger storage: what takes a storage over starts at its first byte.
+// +1: the reference in leaves_ itself. Outputs of multi-output nodes are not counted: never donated. Nor is a
+// part of a larger storage: what takes a storage over starts at its first byte.
 bool Structure::may_donate(const Leaf& l) const {
   const Node& n = *l.v.node;
   const Buffer& b = buffer_of(l.v);
-  return n.outputs.size() == 1 && n.use_count() == l.edges + 1 && b.use_count() == 1 && b.storage->use_count() == 1 &&
-         !b.storage->free && b.offset == 0 && !own_gradient_reads(l.v);
+  return n.outputs.size() == 1 && n.use_count() == l.edges + 1 && b.use_count() == 1 &&
+         b.storage->use_count() == 1 && !b.storage->free && b.offset == 0 && !own_gradient_reads(l.v);
 }
 
 PlanKey Structure::key() const {
@@ -108,7 +114,8 @@ PlanKey Structure::key() const {
   }
   for (const Leaf& l : leaves_) {
     const TensorType& t = l.v.type();
-    k.mix(static_cast<uint64_t>(t.dtype) | t.shape.size() << 8 | uint64_t{l.donatable} << 16 | uint64_t{is_scalar(l.v)} << 17);
+    k.mix(static_cast<uint64_t>(t.dtype) | t.shape.size() << 8 | uint64_t{l.donatable} << 16 |
+          uint64_t{is_scalar(l.v)} << 17);
     for (Dim d : t.shape) k.mix(static_cast<uint64_t>(d));
     if (!is_scalar(l.v))
       for (int64_t s : buffer_of(l.v).strides) k.mix(static_cast<uint64_t>(s));
@@ -123,7 +130,8 @@ std::shared_ptr<const Plan> Structure::compile() const {
   std::vector<PlanInput> inputs;
   for (const Leaf& l : leaves_) {
     g.inputs.push_back(make_input(l.v.type(), static_cast<int64_t>(inputs.size())));
-    inputs.push_back({l.v.type(), is_scalar(l.v) ? Ints() : buffer_of(l.v).strides, l.donatable, is_scalar(l.v)});
+    inputs.push_back(
+        {l.v.type(), is_scalar(l.v) ? Ints() : buffer_of(l.v).strides, l.donatable, is_scalar(l.v)});
   }
   std::vector<Ref<Node>> copy;
   copy.reserve(order_.size());
@@ -132,7 +140,8 @@ std::shared_ptr<const Plan> Structure::compile() const {
     SmallVec<Value, 3> in;
     for (uint32_t k = 0; k < n->inputs.size(); ++k) {
       const uint64_t code = codes_[c++];
-      in.push_back(code & 1 ? g.inputs[code >> 1] : Value(copy[code >> 32], static_cast<uint32_t>(code) >> 1));
+      in.push_back(code & 1 ? g.inputs[code >> 1]
+                            : Value(copy[code >> 32], static_cast<uint32_t>(code) >> 1));
     }
     Ref<Node> m = with_inputs(*n, std::move(in));
     m->pos = {nullptr, static_cast<int32_t>(copy.size())};
@@ -152,7 +161,8 @@ std::shared_ptr<const Plan> Structure::compile() const {
 }
 
 void Structure::feed(PlanRun* r) const {
-  r->inputs.resize(leaves_.size()), r->scalars_double.resize(leaves_.size()), r->scalars_int.resize(leaves_.size());
+  r->inputs.resize(leaves_.size()), r->scalars_double.resize(leaves_.size()),
+      r->scalars_int.resize(leaves_.size());
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const Node& n = *leaves_[i].v.node;
     if (is_scalar(leaves_[i].v)) r->scalars_int[i] = n.attrs[0], r->scalars_double[i] = scalar_as_double(n);

@@ -33,7 +33,8 @@ void Cell::set(Value v) {
   settle();
   if (modes().recording) modes().recording->note_write(this);
   if (DryRun* dry = DryRun::current()) dry->note_write(this);
-  // Of a value that was written in place before it ever ran, the first version: what a failing step goes back to.
+  // Of a value that was written in place before it ever ran, the first version: what a failing step goes back
+  // to.
   if (!is_pending(value_) || !committed_) committed_ = value_;
   value_ = std::move(v);
   ++version_;
@@ -73,7 +74,8 @@ Value Tensor::raw() {
   if (!views_) return cell_->value();
   if (view_version_ == cell_->version()) return view_cache_;
   Value v = cell_->value();
-  const GradMode mode(mode_ != Mode::kStop);  // cached for the whole version: reading under no_grad must not cut it off
+  const GradMode mode(
+      mode_ != Mode::kStop);  // cached for the whole version: reading under no_grad must not cut it off
   for (const ViewStep& s : *views_) v = apply(*s.op, {v}, s.attrs)[0];
   view_cache_ = v;
   view_version_ = cell_->version();
@@ -93,8 +95,8 @@ Value Tensor::value() {
     return stop_cache_;
   }
   if (v.requires_grad() || !modes().grad) return v;
-  // Used once more after a backward without a step: the next micro-batch begins, and the last one is a plan of its own.
-  // In one plan they would hold the intermediate results of all of them.
+  // Used once more after a backward without a step: the next micro-batch begins, and the last one is a plan
+  // of its own. In one plan they would hold the intermediate results of all of them.
   if (grad && !grad_is_zero && is_pending(grad->cell_->value()) && !modes().in_flight && !modes().recording) {
     Context& c = Context::current();
     if (!c.uncut) c.flush();
@@ -115,7 +117,8 @@ const TensorType& Tensor::type() {
   return raw().type();
 }
 
-// A write that is not recorded (no_grad, or through a detached alias) changes the value but not where gradients go.
+// A write that is not recorded (no_grad, or through a detached alias) changes the value but not where
+// gradients go.
 Value Tensor::keep_gradient(Value v) const {
   const Value& old = cell_->value();
   if (!old.requires_grad() || v.requires_grad() || modes().grad) return v;
@@ -138,7 +141,8 @@ void Tensor::assign(const Value& v) {
   Value w = v;
   for (size_t i = views_->size(); i-- > 0;) {
     const ViewStep& s = (*views_)[i];
-    if (!s.op->write) fail(ErrorKind::kNotImplemented, s.op->name, ": writing through this view is not defined.");
+    if (!s.op->write)
+      fail(ErrorKind::kNotImplemented, s.op->name, ": writing through this view is not defined.");
     const Value& base = chain[i];
     w = s.op->write(Call(*s.op, &base, 1, s.attrs), base, w);
   }
@@ -149,8 +153,10 @@ void Tensor::assign(const Value& v) {
 Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attrs& attrs, Value v) {
   Ints strides;
   int64_t offset = 0;
-  const Ints from = base->views_ ? base->views_->back().strides : row_major_strides(v.node->inputs[0].shape());
-  if (!op.view(Call(*v.node), from, &strides, &offset)) return make_ref<Tensor>(std::move(v));  // a reshape that must copy
+  const Ints from =
+      base->views_ ? base->views_->back().strides : row_major_strides(v.node->inputs[0].shape());
+  if (!op.view(Call(*v.node), from, &strides, &offset))
+    return make_ref<Tensor>(std::move(v));  // a reshape that must copy
   auto t = make_ref<Tensor>(*base);
   t->grad = nullptr, t->grad_is_zero = false, t->leaf_ = nullptr, t->hooks_.clear(), t->name.clear();
   t->persistable = t->is_parameter = false;
@@ -165,8 +171,11 @@ Ref<Tensor> Tensor::view_of(const Ref<Tensor>& base, const OpDef& op, const Attr
 }
 
 Tensor::Tensor(const Tensor& o)
-    : RefCounted(o), cell_(o.cell_), views_(o.views_ ? std::make_unique<std::vector<ViewStep>>(*o.views_) : nullptr),
-      view_cache_(o.view_cache_), view_version_(o.view_version_) {}
+    : RefCounted(o),
+      cell_(o.cell_),
+      views_(o.views_ ? std::make_unique<std::vector<ViewStep>>(*o.views_) : nullptr),
+      view_cache_(o.view_cache_),
+      view_version_(o.view_version_) {}
 
 Ref<Tensor> Tensor::detach() {
   auto t = make_ref<Tensor>(*this);
@@ -181,7 +190,8 @@ bool Tensor::stop_gradient() {
 void Tensor::set_stop_gradient(bool stop) {
   if (stop == (mode_ == Mode::kStop) && stop == stop_gradient() && mode_ != Mode::kAuto) return;
   if (!stop && !is_float(type().dtype) && !is_complex(type().dtype))
-    fail(ErrorKind::kRuntime, "stop_gradient: only floating-point tensors can require gradients, got ", type().dtype, ".");
+    fail(ErrorKind::kRuntime, "stop_gradient: only floating-point tensors can require gradients, got ",
+         type().dtype, ".");
   mode_ = stop ? Mode::kStop : Mode::kTrain;
   leaf_version_ = stop_version_ = ~0ull;
 }
@@ -191,7 +201,8 @@ int Tensor::add_hook(std::shared_ptr<HookFn> f) {
   const int id = next_hook_++;
   const Value v = value();
   if (!v.requires_grad())
-    fail(ErrorKind::kRuntime, "register_hook: the tensor does not require a gradient. Hint: set stop_gradient = False.");
+    fail(ErrorKind::kRuntime,
+         "register_hook: the tensor does not require a gradient. Hint: set stop_gradient = False.");
   v.node->make_extra().hooks.emplace_back(v.index, f);
   hooks_.emplace_back(id, std::move(f));
   return id;
@@ -231,7 +242,8 @@ void Tensor::clear_grad(bool set_to_zero) {
 Ref<Tensor> Tensor::gradient() {
   if (!grad && grad_is_zero) {
     const Shape s = type().shape;
-    grad = make_ref<Tensor>(call("full", {}, {{"shape", Ints(s.begin(), s.end())}, {"value", 0.0}, {"dtype", type().dtype}}));
+    grad = make_ref<Tensor>(
+        call("full", {}, {{"shape", Ints(s.begin(), s.end())}, {"value", 0.0}, {"dtype", type().dtype}}));
   }
   return grad;
 }
@@ -275,8 +287,8 @@ RunStats& run_stats() {
 }
 
 namespace {
-// Contexts outlive their threads, because cells may: a new thread takes over one whose thread has ended, with what is
-// still pending in it.
+// Contexts outlive their threads, because cells may: a new thread takes over one whose thread has ended, with
+// what is still pending in it.
 struct ContextPool {
   std::mutex mu;
   std::vector<Context*> idle, all;
@@ -332,7 +344,9 @@ const std::function<void()>& poll_function() { return g_poll; }
 void set_interpreter_lock(InterpreterLock l) { g_interpreter = l; }
 const InterpreterLock& interpreter_lock() { return g_interpreter; }
 void set_position_resolver(std::string (*f)(const SourcePos&)) { g_resolver = f; }
-std::string describe_position(const SourcePos& p) { return g_resolver && p.code ? g_resolver(p) : std::string(); }
+std::string describe_position(const SourcePos& p) {
+  return g_resolver && p.code ? g_resolver(p) : std::string();
+}
 std::mutex& pending_list_mutex() { return g_list_mu; }
 
 }  // namespace yuloh

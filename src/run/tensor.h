@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users hold: a Tensor is a view function over a storage Cell. Recording an op makes a node and a Tensor whose
-// cell holds the pending value; writing in place gives the cell a new version that every alias reads through its view.
-// A Context (one per thread) knows the cells whose values are pending; `flush` runs what they reach, once.
+// What users hold: a Tensor is a view function over a storage Cell. Recording an op makes a node and a Tensor
+// whose cell holds the pending value; writing in place gives the cell a new version that every alias reads
+// through its view. A Context (one per thread) knows the cells whose values are pending; `flush` runs what
+// they reach, once.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -24,7 +25,8 @@ class Cell : public RefCounted {
   const Value& value() const { return value_; }
   uint64_t version() const { return version_; }
   void set(Value v);  // a new version; the last materialised one is kept until the new one has been computed
-  void settle() const;  // before this thread looks: what another thread records is run, what it is running is awaited
+  void settle()
+      const;  // before this thread looks: what another thread records is run, what it is running is awaited
 
  private:
   friend class Context;
@@ -33,14 +35,16 @@ class Cell : public RefCounted {
   void unlink();
   Value value_, committed_;
   uint64_t version_ = 0;
-  std::atomic<Context*> context_{nullptr};  // whose pending list this is on; cleared last, when the value is in place
+  std::atomic<Context*> context_{
+      nullptr};  // whose pending list this is on; cleared last, when the value is in place
   Cell *prev_ = nullptr, *next_ = nullptr;
 };
 
 struct ViewStep {
   const OpDef* op;
   Attrs attrs;
-  Ints strides;  // after this step, over a row-major base: decides whether a further reshape aliases or copies
+  Ints
+      strides;  // after this step, over a row-major base: decides whether a further reshape aliases or copies
 };
 
 class Tensor : public RefCounted {
@@ -48,10 +52,11 @@ class Tensor : public RefCounted {
   explicit Tensor(Value v) : cell_(make_ref<Cell>(std::move(v))) {}
   Tensor(const Tensor& o);  // an alias: same cell, same views
   ~Tensor();
-  // The value to record with: through the views, as a differentiation leaf or cut from the graph where that applies.
+  // The value to record with: through the views, as a differentiation leaf or cut from the graph where that
+  // applies.
   Value value();
   const TensorType& type();
-  void assign(const Value& v);                               // in place, seen by every alias
+  void assign(const Value& v);  // in place, seen by every alias
   static Ref<Tensor> view_of(const Ref<Tensor>& base, const OpDef& op, const Attrs& attrs, Value v);
   Ref<Tensor> detach();
   bool stop_gradient();
@@ -62,12 +67,12 @@ class Tensor : public RefCounted {
   void remove_hook(int id);
   void retain_grads();
   void clear_grad(bool set_to_zero);
-  Ref<Tensor> gradient();  // what `.grad` reads
-  Ref<Buffer> materialise();                                 // runs what is pending; throws what failed
+  Ref<Tensor> gradient();     // what `.grad` reads
+  Ref<Buffer> materialise();  // runs what is pending; throws what failed
   const Ref<Cell>& cell() const { return cell_; }
   uint64_t version() const { return cell_->version(); }
 
-  Ref<Tensor> grad;      // accumulated gradient, null: none
+  Ref<Tensor> grad;           // accumulated gradient, null: none
   bool grad_is_zero = false;  // cleared to zero: reads as zeros until the next accumulation
   std::string name;
   bool persistable = false;
@@ -93,8 +98,8 @@ void accumulate_backward(const BackwardRequest& r);
 struct Flags {
   bool fusion = true, eager = false, library = true, donate = true, rules = true;
   int64_t plan_cache_bytes = int64_t{512} << 20;  // what plans may keep: least recently used ones go
-  bool native_loader = true;  // DataLoader may use src/data; false: the Python path
-  int64_t pending_bytes_limit = 0;  // 0: the machine's memory (bytes counted before fusion)
+  bool native_loader = true;                      // DataLoader may use src/data; false: the Python path
+  int64_t pending_bytes_limit = 0;                // 0: the machine's memory (bytes counted before fusion)
 };
 Flags& flags();
 
@@ -118,9 +123,9 @@ class Context {
   void cut_point();  // backward, step, clear_grad, ...: flush if the byte bound is exceeded or eager
   // From another thread: runs this context's graph, at the least as far as the cell's value.
   void visit(const Cell& cell);
-  void await_visitor();  // another thread runs this context's graph: it is not ours to touch until it has
-  int uncut = 0;  // > 0: within a recomputed function, where what a cut keeps would defeat it
-  uint64_t calls = 0;  // recorded by Python, ever
+  void await_visitor();      // another thread runs this context's graph: it is not ours to touch until it has
+  int uncut = 0;             // > 0: within a recomputed function, where what a cut keeps would defeat it
+  uint64_t calls = 0;        // recorded by Python, ever
   bool step_closed = false;  // optimizer.step() was recorded and has not run yet
 
  private:
@@ -137,7 +142,7 @@ class Context {
 // Set by the binding: called between kernels (Ctrl-C), and to describe a source position ("file:line").
 void set_poll(std::function<void()> f);
 struct InterpreterLock {
-  void* (*release)() = nullptr;       // null: this thread does not hold it
+  void* (*release)() = nullptr;  // null: this thread does not hold it
   void (*acquire)(void*) = nullptr;
 };
 void set_interpreter_lock(InterpreterLock l);

@@ -59,19 +59,21 @@ std::string DimExpr::text(const std::vector<std::string>& names) const {
 // ---- recording again ----
 
 std::vector<int64_t> TracedProgram::bind_sizes(const Values& in) const {
-  if (in.size() != inputs.size()) value_error("program: it takes ", inputs.size(), " inputs, got ", in.size(), ".");
+  if (in.size() != inputs.size())
+    value_error("program: it takes ", inputs.size(), " inputs, got ", in.size(), ".");
   std::vector<int64_t> sizes(dims.size(), -1);
   for (uint32_t i = 0; i < in.size(); ++i) {
     const ProgramPort& p = inputs[i];
     if (in[i].rank() != static_cast<int64_t>(p.dims.size()))
-      value_error("program: input `", p.name, "` has the wrong rank, got shape ", in[i].shape(), "; expected ", p.dims.size(), " axes.");
+      value_error("program: input `", p.name, "` has the wrong rank, got shape ", in[i].shape(),
+                  "; expected ", p.dims.size(), " axes.");
     for (uint32_t d = 0; d < p.dim_names.size(); ++d)
       for (size_t k = 0; k < dims.size(); ++k)
         if (p.dim_names[d] == dims[k]) {
           const int64_t n = in[i].shape()[d];
           if (sizes[k] >= 0 && sizes[k] != n)
-            value_error("program: input `", p.name, "` does not fit another input, got size ", n, " of axis ", d, "; expected ",
-                        sizes[k], " as there.");
+            value_error("program: input `", p.name, "` does not fit another input, got size ", n, " of axis ",
+                        d, "; expected ", sizes[k], " as there.");
           sizes[k] = n;
         }
   }
@@ -86,11 +88,13 @@ Values TracedProgram::record_by_place(const Values& in, const Made& place) const
 }
 std::vector<NamedValue> TracedProgram::named_weights() const {
   std::vector<NamedValue> r;
-  for (const TracedWeight& w : weights) r.push_back({w.name, w.parameter, w.trainable, w.is_parameter, w.value});
+  for (const TracedWeight& w : weights)
+    r.push_back({w.name, w.parameter, w.trainable, w.is_parameter, w.value});
   return r;
 }
 
-Values TracedProgram::replay(const Values& in, const Values& weight_values, std::vector<Values>* all, const Made& place) const {
+Values TracedProgram::replay(const Values& in, const Values& weight_values, std::vector<Values>* all,
+                             const Made& place) const {
   const std::vector<int64_t> sizes = bind_sizes(in);
   std::vector<Values> made(nodes.size());
   auto at = [&](const TracedRef& r) {  // files say what they like
@@ -114,16 +118,18 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values, std:
       if (!expr.evaluate(sizes, &v)) {
         std::string got;
         for (size_t k = 0; k < dims.size(); ++k) got += cat(k ? ", " : "", dims[k], " = ", sizes[k]);
-        value_error(label(n), ": the model does not work for these input sizes, got ", got, "; expected a whole number for ",
-                    expr.text(dims), ".");
+        value_error(label(n), ": the model does not work for these input sizes, got ", got,
+                    "; expected a whole number for ", expr.text(dims), ".");
       }
       attrs[word] = v;
     }
     if (n.kind == TracedNode::Kind::kScalar) {
       // Words of `open` are whole numbers: of a floating-point scalar the value, not the bits.
       const bool whole = is_integral(n.dtype);
-      const double d = n.open.empty() && !whole ? std::bit_cast<double>(attrs[0]) : static_cast<double>(attrs[0]);
-      if (n.open.empty() && (d == 0 || d == 1 || d == -1 || d == 2 || d == 0.5) && !(d == 0 && std::signbit(d)))
+      const double d =
+          n.open.empty() && !whole ? std::bit_cast<double>(attrs[0]) : static_cast<double>(attrs[0]);
+      if (n.open.empty() && (d == 0 || d == 1 || d == -1 || d == 2 || d == 0.5) &&
+          !(d == 0 && std::signbit(d)))
         made[i] = {call("full", {}, {{"shape", Ints()}, {"value", d}, {"dtype", n.dtype}})};
       else made[i] = {whole ? make_scalar_int(n.dtype, attrs[0]) : make_scalar(n.dtype, d)};
       continue;
@@ -135,7 +141,8 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values, std:
         const auto count = static_cast<uint32_t>(words_of(a, w + from));
         if (a.kind == ArgKind::kFloat || a.kind == ArgKind::kFloats)
           for (const auto& [word, expr] : n.open)
-            if (word >= from && word < from + count) attrs[word] = std::bit_cast<int64_t>(static_cast<double>(attrs[word]));
+            if (word >= from && word < from + count)
+              attrs[word] = std::bit_cast<int64_t>(static_cast<double>(attrs[word]));
         from += count;
       }
     }
@@ -152,8 +159,9 @@ Values TracedProgram::replay(const Values& in, const Values& weight_values, std:
 
 // ---- one trace ----
 
-Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, const std::vector<Value>& outputs,
-                 const std::vector<NamedValue>& names, const std::function<std::string(const Node&)>& where) {
+Trace take_trace(const Recording& recording, const std::vector<Value>& inputs,
+                 const std::vector<Value>& outputs, const std::vector<NamedValue>& names,
+                 const std::function<std::string(const Node&)>& where) {
   Trace t;
   std::map<std::pair<const Node*, uint32_t>, uint32_t> number;  // leaves; ops under index 0
   std::map<std::pair<const Node*, uint32_t>, const NamedValue*> named;
@@ -166,7 +174,9 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
     t.types.push_back(inputs[i].type());
   }
   // What was recorded since the start and still knows what it was made from.
-  auto is_inner = [&](const Node& n) { return n.kind == Node::Kind::kOp && n.id >= recording.first() && !n.executed; };
+  auto is_inner = [&](const Node& n) {
+    return n.kind == Node::Kind::kOp && n.id >= recording.first() && !n.executed;
+  };
   const std::vector<Node*> order = reached(outputs, [&](const Value& v) { return is_inner(*v.node); });
   auto ref = [&](const Value& v) -> TracedRef {
     Node& n = *v.node;
@@ -177,7 +187,8 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
     if (n.kind == Node::Kind::kScalar) {
       leaf.kind = TracedNode::Kind::kScalar, leaf.attrs = n.attrs, leaf.dtype = v.dtype();
     } else if (n.kind == Node::Kind::kInput) {
-      fail(ErrorKind::kRuntime, "to_static: a tensor of another recording is used in this one. Hint: layers must not keep "
+      fail(ErrorKind::kRuntime,
+           "to_static: a tensor of another recording is used in this one. Hint: layers must not keep "
            "tensors that they computed while a program was recorded.");
     } else {
       leaf.kind = TracedNode::Kind::kWeight, leaf.number = static_cast<uint32_t>(t.weights.size());
@@ -196,10 +207,13 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
   };
   for (Node* n : order) {
     if (n->extra && (n->extra->region || n->extra->custom_vjp))
-      fail(ErrorKind::kNotImplemented, "to_static: ", n->op->name, " with a body of its own cannot be part of a program yet.");
+      fail(ErrorKind::kNotImplemented, "to_static: ", n->op->name,
+           " with a body of its own cannot be part of a program yet.");
     TracedNode m;
     m.op = n->op, m.attrs = n->attrs, m.where = where ? where(*n) : describe_position(n->pos);
-    const uint32_t count = n->op->random && n->op->n_inputs_fixed >= 0 ? static_cast<uint32_t>(n->op->n_inputs_fixed) : n->inputs.size();
+    const uint32_t count = n->op->random && n->op->n_inputs_fixed >= 0
+                               ? static_cast<uint32_t>(n->op->n_inputs_fixed)
+                               : n->inputs.size();
     for (uint32_t i = 0; i < count && i < n->inputs.size(); ++i) m.inputs.push_back(ref(n->inputs[i]));
     number[{n, 0}] = static_cast<uint32_t>(t.nodes.size());
     t.nodes.push_back(std::move(m));
@@ -212,8 +226,9 @@ Trace take_trace(const Recording& recording, const std::vector<Value>& inputs, c
 
 namespace {
 [[noreturn]] void differs(const TracedNode& n, const std::string& what) {
-  fail(ErrorKind::kValue, "to_static: ", what, " depends on an open size in a way that cannot be kept in the program, at ",
-       label(n), ". Hint: fix that size in the InputSpec.");
+  fail(ErrorKind::kValue, "to_static: ", what,
+       " depends on an open size in a way that cannot be kept in the program, at ", label(n),
+       ". Hint: fix that size in the InputSpec.");
 }
 
 // The one polynomial, linear in every open size, that goes through the corners.
@@ -281,9 +296,11 @@ std::vector<char> word_kinds(const TracedNode& n) {
 }  // namespace
 
 std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, const std::vector<Trace>& more,
-                                          std::vector<ProgramPort> inputs, std::vector<std::string> output_names,
+                                          std::vector<ProgramPort> inputs,
+                                          std::vector<std::string> output_names,
                                           std::vector<std::string> dims) {
-  if (corners.size() != size_t{1} << dims.size()) fail(ErrorKind::kRuntime, "to_static: 2^n traces are needed for n open sizes.");
+  if (corners.size() != size_t{1} << dims.size())
+    fail(ErrorKind::kRuntime, "to_static: 2^n traces are needed for n open sizes.");
   const Trace& base = corners[0];
   std::vector<const Trace*> all;
   for (const Trace& t : corners) all.push_back(&t);
@@ -295,13 +312,15 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
     const size_t n = std::min(t->nodes.size(), base.nodes.size());
     for (size_t i = 0; i < n; ++i) {
       const TracedNode &a = base.nodes[i], &b = t->nodes[i];
-      if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs) || a.number != b.number || a.dtype != b.dtype ||
-          a.attrs.size() != b.attrs.size())
+      if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs) || a.number != b.number ||
+          a.dtype != b.dtype || a.attrs.size() != b.attrs.size())
         differs(a, "which ops run");
     }
-    if (t->nodes.size() != base.nodes.size() || !(t->results == base.results)) differs(base.nodes.back(), "how many ops run");
+    if (t->nodes.size() != base.nodes.size() || !(t->results == base.results))
+      differs(base.nodes.back(), "how many ops run");
     for (size_t i = 0; i < base.weights.size(); ++i)
-      if (base.weights[i].name != t->weights[i].name || !same_data(base.weights[i].value, t->weights[i].value)) {
+      if (base.weights[i].name != t->weights[i].name ||
+          !same_data(base.weights[i].value, t->weights[i].value)) {
         for (const TracedNode& m : base.nodes)  // named by its first reader
           for (const TracedRef& r : m.inputs)
             if (base.nodes[r.node].kind == TracedNode::Kind::kWeight && base.nodes[r.node].number == i)
@@ -316,7 +335,8 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
         for (const TracedRef& r : p->nodes[k].inputs)
           if (r.node == i) n.where = p->nodes[k].where;
     const std::vector<char> kinds = word_kinds(n);
-    // What a convolution or pool makes of open sizes may be no polynomial; a reshape can leave one such size to be filled in.
+    // What a convolution or pool makes of open sizes may be no polynomial; a reshape can leave one such size
+    // to be filled in.
     bool left_out = n.kind != TracedNode::Kind::kOp || !*n.op->fills ||
                     std::any_of(n.attrs.begin() + 1, n.attrs.end(), [](int64_t w) { return w < 1; });
     const auto leave_out = [&](uint32_t w) {
@@ -324,7 +344,9 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
       left_out = true, n.op = &get_op(n.op->fills), n.attrs[w] = -1;
     };
     for (uint32_t w = 0; w < n.attrs.size(); ++w) {
-      if (std::all_of(all.begin(), all.end(), [&](const Trace* t) { return t->nodes[i].attrs[w] == n.attrs[w]; })) continue;
+      if (std::all_of(all.begin(), all.end(),
+                      [&](const Trace* t) { return t->nodes[i].attrs[w] == n.attrs[w]; }))
+        continue;
       if (kinds[w] == 'x') differs(n, "an attribute");
       auto value = [&](const Trace& t, int64_t* v) {
         *v = t.nodes[i].attrs[w];
@@ -367,7 +389,8 @@ std::shared_ptr<TracedProgram> generalise(const std::vector<Trace>& corners, con
     o.dtype = base.result_types[k].dtype;
     for (uint32_t d = 0; d < base.result_types[k].shape.size(); ++d) {
       bool fixed = true;
-      for (const Trace* t : all) fixed = fixed && t->result_types[k].shape[d] == base.result_types[k].shape[d];
+      for (const Trace* t : all)
+        fixed = fixed && t->result_types[k].shape[d] == base.result_types[k].shape[d];
       o.dims.push_back(fixed ? base.result_types[k].shape[d] : -1);
     }
     p->outputs.push_back(std::move(o));
@@ -385,7 +408,8 @@ std::vector<uint32_t> TracedProgram::statistics() const {
       if (names.find(" " + n.op->args[a].name + " ") == std::string::npos) continue;
       const InputRange range = input_range(call, static_cast<int>(a));
       for (uint32_t i = range.first; i < range.first + range.count; ++i)
-        if (const TracedNode& from = nodes[n.inputs[i].node]; from.kind == TracedNode::Kind::kWeight) r.push_back(from.number);
+        if (const TracedNode& from = nodes[n.inputs[i].node]; from.kind == TracedNode::Kind::kWeight)
+          r.push_back(from.number);
     }
   }
   return r;

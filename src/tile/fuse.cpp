@@ -42,7 +42,7 @@ class Fuser {
     return i < order_.size() && order_[i] == v.node.get() ? static_cast<int>(i) : -1;
   }
   static int at(const Node* n) { return static_cast<int>(n->slot); }  // of a node in `order`
-  int position(int i) const {  // leaves are there from the start
+  int position(int i) const {                                         // leaves are there from the start
     if (order_[i]->kind != Node::Kind::kOp || is_tile_constant(*order_[i])) return -1;
     return unit_of_[i] < 0 ? i : units_[unit_of_[i]].position;
   }
@@ -109,7 +109,8 @@ class Fuser {
   bool join(int unit, int i) {
     Unit& u = units_[unit];
     const char* why = "";
-    return u.sure_outputs + surely_stored(i) <= GroupState::kMaxSureOutputs && u.state.add(order_[i], ctx_, &why);
+    return u.sure_outputs + surely_stored(i) <= GroupState::kMaxSureOutputs &&
+           u.state.add(order_[i], ctx_, &why);
   }
 
   // A group whose first reader is a group may run as late as that reader: join the two if one nest serves
@@ -139,7 +140,8 @@ class Fuser {
   void merge(int a, int b) {
     Unit &from = units_[a], &to = units_[b];
     const char* why = "";
-    if (from.sure_outputs + to.sure_outputs > GroupState::kMaxSureOutputs || !(from.state.domain == to.state.domain))
+    if (from.sure_outputs + to.sure_outputs > GroupState::kMaxSureOutputs ||
+        !(from.state.domain == to.state.domain))
       return;
     std::vector<Node*> nodes;
     for (const auto& m : from.state.members) nodes.push_back(m.node);

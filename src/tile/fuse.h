@@ -35,7 +35,8 @@ struct FuseContext {
 // the whole topological order; the result lists groups of tile nodes only.
 std::vector<TileGroup> fuse(const std::vector<Node*>& order, const FuseContext& ctx);
 // Lines of YULOH_EXPLAIN=fusion, for groups made from `order` (whose `slot` still is the index).
-void explain_fusion(const std::vector<Node*>& order, const std::vector<TileGroup>& groups, const FuseContext& ctx);
+void explain_fusion(const std::vector<Node*>& order, const std::vector<TileGroup>& groups,
+                    const FuseContext& ctx);
 // The loop nest of one group. Results are bit-equal to running its nodes one by one (elementwise), reductions
 // use the same fixed tree fused or not.
 TileProgram lower(const TileGroup& group, const FuseContext& ctx);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YULOH_EXPLAIN=fusion: what became one kernel, and for each value that goes through memory between two kernels, why.
-// Reads the finished groups, so it says what is, not what was tried on the way.
+// YULOH_EXPLAIN=fusion: what became one kernel, and for each value that goes through memory between two
+// kernels, why. Reads the finished groups, so it says what is, not what was tried on the way.
 #include <algorithm>
 #include <map>
 
@@ -43,15 +43,19 @@ class Explainer {
                                       : reason(*p, *c, &seen);
           if (!why.empty()) ++apart[cat("apart: ", p->op->name, " | ", c->op->name, ": ", why)];
         }
-    ctx_.explain->push_back(cat("fusion: ", nodes, " elementwise ops and reductions became ", groups_.size(), " kernels"));
+    ctx_.explain->push_back(
+        cat("fusion: ", nodes, " elementwise ops and reductions became ", groups_.size(), " kernels"));
     for (const auto* list : {&together, &apart})
-      for (const auto& [line, times] : *list) ctx_.explain->push_back(times > 1 ? cat(line, " (", times, " times)") : line);
+      for (const auto& [line, times] : *list)
+        ctx_.explain->push_back(times > 1 ? cat(line, " (", times, " times)") : line);
   }
 
  private:
-  bool known(const Value& v) const {  // made by an op of this graph; a constant lies in the programs that read it
+  bool known(
+      const Value& v) const {  // made by an op of this graph; a constant lies in the programs that read it
     const uint32_t i = v.node->slot;
-    return i < order_.size() && order_[i] == v.node.get() && v.node->kind == Node::Kind::kOp && !is_tile_constant(*v.node);
+    return i < order_.size() && order_[i] == v.node.get() && v.node->kind == Node::Kind::kOp &&
+           !is_tile_constant(*v.node);
   }
 
   // What wrote the memory that `v` lies in; null: it came from outside, or is a constant.
@@ -61,7 +65,8 @@ class Explainer {
     return known(*at) ? at->node.get() : nullptr;
   }
 
-  // Why the value of `p` that `c` reads goes through memory; empty: it does not, or neither of them could be fused.
+  // Why the value of `p` that `c` reads goes through memory; empty: it does not, or neither of them could be
+  // fused.
   std::string reason(const Node& p, const Node& c, std::map<std::pair<int, int>, std::string>* seen) const {
     const int a = group_of_[p.slot], b = group_of_[c.slot];
     if (a < 0 && b < 0) return "";
@@ -95,7 +100,8 @@ class Explainer {
 
   bool surely_stored(const Node& n) const {
     if (ctx_.needed_outside && ctx_.needed_outside(Value(Ref<Node>(const_cast<Node*>(&n)), 0))) return true;
-    return std::any_of(users_[n.slot].begin(), users_[n.slot].end(), [&](uint32_t u) { return !is_tile_node(*order_[u]); });
+    return std::any_of(users_[n.slot].begin(), users_[n.slot].end(),
+                       [&](uint32_t u) { return !is_tile_node(*order_[u]); });
   }
 
   // An op outside of both groups on a way from `a` to `b`, by name; empty: there is none.
@@ -104,7 +110,8 @@ class Explainer {
     std::vector<uint32_t> via(order_.size(), 0);  // the first foreign op on the way
     const auto spread = [&](uint32_t from) {
       for (const uint32_t u : users_[from])
-        if (!reached[u] && group_of_[u] != a) reached[u] = 1, via[u] = order_[via[from]]->op->view ? u : via[from];
+        if (!reached[u] && group_of_[u] != a)
+          reached[u] = 1, via[u] = order_[via[from]]->op->view ? u : via[from];
     };
     for (const Node* n : groups_[a].nodes) {
       for (const uint32_t u : users_[n->slot])
@@ -129,7 +136,8 @@ class Explainer {
 };
 }  // namespace
 
-void explain_fusion(const std::vector<Node*>& order, const std::vector<TileGroup>& groups, const FuseContext& ctx) {
+void explain_fusion(const std::vector<Node*>& order, const std::vector<TileGroup>& groups,
+                    const FuseContext& ctx) {
   Explainer(order, groups, ctx).run();
 }
 

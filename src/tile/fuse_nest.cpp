@@ -96,10 +96,8 @@ Ints domain_strides(const Shape& domain, AxisMask reduced, Level level, const Sh
 Shape row_shape(const Shape& domain, AxisMask reduced, Level level) {
   Shape s;
   for (uint32_t i = 0; i < domain.size(); ++i) {
-    if (!has(reduced, i))
-      s.push_back(domain[i]);
-    else if (level == Level::kRowKeep)
-      s.push_back(1);
+    if (!has(reduced, i)) s.push_back(domain[i]);
+    else if (level == Level::kRowKeep) s.push_back(1);
   }
   return s;
 }

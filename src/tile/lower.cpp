@@ -18,14 +18,10 @@ double identity_of(ReduceKind k, DType t) {
   const bool real = is_float(t);
   switch (k) {
     case ReduceKind::kProd:
-    case ReduceKind::kAll:
-      return 1;
-    case ReduceKind::kMax:
-      return real ? -HUGE_VAL : static_cast<double>(INT64_MIN);
-    case ReduceKind::kMin:
-      return real ? HUGE_VAL : static_cast<double>(INT64_MAX);
-    default:
-      return 0;
+    case ReduceKind::kAll: return 1;
+    case ReduceKind::kMax: return real ? -HUGE_VAL : static_cast<double>(INT64_MIN);
+    case ReduceKind::kMin: return real ? HUGE_VAL : static_cast<double>(INT64_MAX);
+    default: return 0;
   }
 }
 
@@ -219,15 +215,11 @@ class Lowering {
       bool merge = !extents.empty() && segments.back() == segment(i);
       for (size_t k = 0; merge && k < operands_.size(); ++k)
         merge = strides[k].back() == operands_[k].strides[axis] * extent;
-      if (merge)
-        extents.back() *= extent;
-      else
-        extents.push_back(extent), segments.push_back(segment(i));
+      if (merge) extents.back() *= extent;
+      else extents.push_back(extent), segments.push_back(segment(i));
       for (size_t k = 0; k < operands_.size(); ++k) {
-        if (merge)
-          strides[k].back() = operands_[k].strides[axis];
-        else
-          strides[k].push_back(operands_[k].strides[axis]);
+        if (merge) strides[k].back() = operands_[k].strides[axis];
+        else strides[k].push_back(operands_[k].strides[axis]);
       }
     }
     if (!extents.empty()) {

@@ -11,14 +11,10 @@ using Kind = TileInstr::Kind;
 
 int rank(CType t) {
   switch (t) {
-    case CType::kB8:
-      return 0;
-    case CType::kI64:
-      return 1;
-    case CType::kF32:
-      return 2;
-    default:
-      return 3;
+    case CType::kB8: return 0;
+    case CType::kI64: return 1;
+    case CType::kF32: return 2;
+    default: return 3;
   }
 }
 CType wider(CType a, CType b) { return rank(a) >= rank(b) ? a : b; }
@@ -176,17 +172,10 @@ int Emitter::fold(Prim p, CType t, int a, int b) {
   double r;
   switch (
       p) {  // one rounding to the compute type, as the kernels do (double holds f32 results closely enough)
-    case Prim::kAdd:
-      r = *x + *y;
-      break;
-    case Prim::kSub:
-      r = *x - *y;
-      break;
-    case Prim::kMul:
-      r = *x * *y;
-      break;
-    default:
-      return -1;
+    case Prim::kAdd: r = *x + *y; break;
+    case Prim::kSub: r = *x - *y; break;
+    case Prim::kMul: r = *x * *y; break;
+    default: return -1;
   }
   return constant(t == CType::kF32 ? static_cast<double>(static_cast<float>(r)) : r, t);
 }

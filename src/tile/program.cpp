@@ -17,24 +17,12 @@ void print(std::ostream& o, const TileInstr& i) {
   if (i.dst >= 0 && i.kind != Kind::kColReduce && i.kind != Kind::kAllReduce)
     o << "r" << i.dst << ":" << name(i.type) << (i.row ? "/row" : "") << " = ";
   switch (i.kind) {
-    case Kind::kLoad:
-      o << "load op" << i.a << " " << i.dtype;
-      break;
-    case Kind::kStore:
-      o << "store op" << i.b << " " << i.dtype, reg(i.a);
-      break;
-    case Kind::kRound:
-      o << "round " << i.dtype, reg(i.a);
-      break;
-    case Kind::kRowReduce:
-      o << "row_" << name(i.reduce), reg(i.a);
-      break;
-    case Kind::kColReduce:
-      o << "col_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a);
-      break;
-    case Kind::kAllReduce:
-      o << "all_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a);
-      break;
+    case Kind::kLoad: o << "load op" << i.a << " " << i.dtype; break;
+    case Kind::kStore: o << "store op" << i.b << " " << i.dtype, reg(i.a); break;
+    case Kind::kRound: o << "round " << i.dtype, reg(i.a); break;
+    case Kind::kRowReduce: o << "row_" << name(i.reduce), reg(i.a); break;
+    case Kind::kColReduce: o << "col_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a); break;
+    case Kind::kAllReduce: o << "all_" << name(i.reduce) << " op" << i.b << " " << i.dtype, reg(i.a); break;
     case Kind::kPrim:
       o << prim_info(i.prim).name;
       if (i.from != i.type) o << "." << name(i.from);
@@ -95,26 +83,16 @@ class Verifier {
   }
   void check(const TileInstr& i) {
     switch (i.kind) {
-      case Kind::kLoad:
-        def(i.dst, compute_type(operand(i.a).dtype));
-        break;
-      case Kind::kStore:
-        use(i.a, compute_type(operand(i.b).dtype));
-        break;
-      case Kind::kPrim:
-        prim(i);
-        break;
-      case Kind::kRound:
-        use(i.a, i.type), def(i.dst, i.type);
-        break;
+      case Kind::kLoad: def(i.dst, compute_type(operand(i.a).dtype)); break;
+      case Kind::kStore: use(i.a, compute_type(operand(i.b).dtype)); break;
+      case Kind::kPrim: prim(i); break;
+      case Kind::kRound: use(i.a, i.type), def(i.dst, i.type); break;
       case Kind::kRowReduce:
         if (!p_.needs_whole_rows) bad("row reduction without needs_whole_rows");
         use(i.a, i.type), def(i.dst, i.type);
         break;
       case Kind::kColReduce:
-      case Kind::kAllReduce:
-        use(i.a, compute_type(operand(i.b).dtype));
-        break;
+      case Kind::kAllReduce: use(i.a, compute_type(operand(i.b).dtype)); break;
     }
     const bool reduces = i.kind >= Kind::kRowReduce;
     if (reduces && i.reduce == ReduceKind::kNone) bad("reduction without a kind");
@@ -165,8 +143,8 @@ std::string key_of(const TileProgram& p) {
     k.insert(k.end(), o.outer_strides.begin(), o.outer_strides.end());
   }
   for (const TileInstr& i : p.instrs)
-    k.insert(k.end(), {bytes(i.kind, i.prim, i.reduce, i.type, i.from, i.dtype, i.row), pair(i.dst, i.a), pair(i.b, i.c),
-                       std::bit_cast<int64_t>(i.imm)});
+    k.insert(k.end(), {bytes(i.kind, i.prim, i.reduce, i.type, i.from, i.dtype, i.row), pair(i.dst, i.a),
+                       pair(i.b, i.c), std::bit_cast<int64_t>(i.imm)});
   return {reinterpret_cast<const char*>(k.data()), k.size() * sizeof(int64_t)};
 }
 

@@ -174,9 +174,15 @@ TEST_F(Core, ErrorsNameOpValuesAndExpectation) {
     call("add", {data({1, 2}), data({1, 2, 3})});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(e.message().find("add: shapes do not broadcast, got [2] and [3]; expected"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("add: shapes do not broadcast, got [2] and [3]; expected"), std::string::npos)
+        << e.message();
   }
-  EXPECT_THROW(make_ref<Tensor>(call("full", {}, {{"shape", Ints{1 << 30, 1 << 30, 1 << 30}}, {"value", 0.0}, {"dtype", DType::kFloat32}}))->materialise(), Error);
+  EXPECT_THROW(
+      make_ref<Tensor>(
+          call("full", {},
+               {{"shape", Ints{1 << 30, 1 << 30, 1 << 30}}, {"value", 0.0}, {"dtype", DType::kFloat32}}))
+          ->materialise(),
+      Error);
 }
 
 }  // namespace

@@ -256,9 +256,7 @@ TEST(Fuse, RandomGraphs) {
       const Value a = pool[pick(pool.size())], b = pool[pick(pool.size())];
       Value r;
       switch (pick(8)) {
-        case 0:
-          r = call("tanh", {a});
-          break;
+        case 0: r = call("tanh", {a}); break;
         case 1:
         case 2:
         case 3: {
@@ -284,8 +282,7 @@ TEST(Fuse, RandomGraphs) {
           r = call("transpose", {a}, {{"perm", Ints{1, 0}}});
           break;
         }
-        default:
-          r = call("where", {call("greater_than", {a, a}), a, a});
+        default: r = call("where", {call("greater_than", {a, a}), a, a});
       }
       pool.push_back(r);
     }

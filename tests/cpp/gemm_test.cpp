@@ -87,10 +87,8 @@ TEST(Gemm, EpilogueAndThreads) {
       for (int64_t j = 0; j < n; ++j) {
         double v = bias[j] + add[i * n + j];
         for (int64_t q = 0; q < k; ++q) v += double(x[i * k + q]) * y[q * n + j];
-        if (j == 5)
-          EXPECT_TRUE(std::isnan(z1[i * n + j]));
-        else
-          EXPECT_NEAR(z1[i * n + j], std::max(v, 0.0), 1e-4);
+        if (j == 5) EXPECT_TRUE(std::isnan(z1[i * n + j]));
+        else EXPECT_NEAR(z1[i * n + j], std::max(v, 0.0), 1e-4);
       }
   }
 }

@@ -59,7 +59,8 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
       Graph g;
       Bindings b;
       for (auto& [name, type] : s.values) {
-        if (const auto it = std::find_if(s.made.begin(), s.made.end(), [&](auto& m) { return m.first == name; });
+        if (const auto it =
+                std::find_if(s.made.begin(), s.made.end(), [&](auto& m) { return m.first == name; });
             it != s.made.end()) {
           b.values.emplace_back(name, it->second(type, b));
           continue;
@@ -81,12 +82,11 @@ TEST(Rules, EachIsSoundCheaperAndFires) {
       for (const std::string& line : log) fired |= line.rfind(std::string(r.name) + ":", 0) == 0;
       EXPECT_TRUE(fired) << r.name << "\n" << to_string(g);
       EXPECT_EQ(after.outputs[0].type(), g.outputs[0].type()) << r.name;
-      if (!r.normal_form) {
-        EXPECT_LT(cost_of(after), cost_of(g)) << r.name;
-      }
+      if (!r.normal_form) { EXPECT_LT(cost_of(after), cost_of(g)) << r.name; }
       for (int trial = 0; trial < 8; ++trial) {
         std::vector<std::vector<double>> inputs;
-        for (const Value& v : g.inputs) inputs.push_back(tricky_values(v, r.fast_math || r.reorders, s.below, rng));
+        for (const Value& v : g.inputs)
+          inputs.push_back(tricky_values(v, r.fast_math || r.reorders, s.below, rng));
         const auto want = value_of(g, inputs)[0], have = value_of(after, inputs)[0];
         for (size_t k = 0; k < want.size(); ++k)
           EXPECT_TRUE(agree(want[k], have[k])) << r.name << ": " << want[k] << " became " << have[k];
@@ -163,9 +163,7 @@ TEST(Passes, OrderOfRecordingIsKept) {
   size_t k = 0;
   const Graph r = run_passes(g, {});
   for (const Node* n : topological(r.outputs))
-    if (n->kind == Node::Kind::kOp) {
-      EXPECT_EQ(op_name(*n), names[k++]);
-    }
+    if (n->kind == Node::Kind::kOp) { EXPECT_EQ(op_name(*n), names[k++]); }
 }
 
 // About the size and mixture of a ResNet-50 training step.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs, sessions, our own model files and the C ABI.
+#include "run/program.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +13,6 @@
 #include "cpu/cpu.h"
 #include "formats/package.h"
 #include "ops/fn.h"
-#include "run/program.h"
 #include "run/recording.h"
 #include "run/traced.h"
 #include "yuloh/yuloh.hpp"
@@ -22,7 +23,8 @@ namespace {
 Value floats(const Shape& s, float first, float step) {
   const TensorType t{DType::kFloat32, s};
   Ref<Buffer> b = allocate_buffer(t);
-  for (int64_t i = 0; i < numel(s); ++i) static_cast<float*>(b->data())[i] = first + step * static_cast<float>(i);
+  for (int64_t i = 0; i < numel(s); ++i)
+    static_cast<float*>(b->data())[i] = first + step * static_cast<float>(i);
   return make_data(t, b);
 }
 float first_of(const Ref<Buffer>& b) { return *static_cast<const float*>(b->data()); }
@@ -64,7 +66,10 @@ TEST_F(Programs, RunsAndKeepsOnePlanPerShape) {
       EXPECT_EQ(first_of(r[0]), 7);  // 1 + 3 + 5 - 2
     }
   EXPECT_EQ(p->recorded, 3);
-  EXPECT_EQ(s.clone()->run({{DType::kFloat32, {1, 3}}}, {floats({1, 3}, 1, 0).node->outputs[0].buffer}, nullptr).size(), 1u);
+  EXPECT_EQ(s.clone()
+                ->run({{DType::kFloat32, {1, 3}}}, {floats({1, 3}, 1, 0).node->outputs[0].buffer}, nullptr)
+                .size(),
+            1u);
   EXPECT_EQ(p->recorded, 3);
 }
 
@@ -73,13 +78,13 @@ TEST_F(Programs, SaysWhatIsWrongWithInputs) {
   auto message = [&](const TensorType& t) -> std::string {
     try {
       s.run({t}, {allocate_buffer(t)}, nullptr);
-    } catch (const Error& e) {
-      return e.message();
-    }
+    } catch (const Error& e) { return e.message(); }
     return "";
   };
-  EXPECT_NE(message({DType::kFloat64, {1, 3}}).find("`x` has the wrong dtype, got float64; expected float32"), std::string::npos);
-  EXPECT_NE(message({DType::kFloat32, {1, 4}}).find("`x` has the wrong shape, got [1, 4]"), std::string::npos);
+  EXPECT_NE(message({DType::kFloat64, {1, 3}}).find("`x` has the wrong dtype, got float64; expected float32"),
+            std::string::npos);
+  EXPECT_NE(message({DType::kFloat32, {1, 4}}).find("`x` has the wrong shape, got [1, 4]"),
+            std::string::npos);
   EXPECT_NE(message({DType::kFloat32, {3}}).find("`x` has the wrong shape"), std::string::npos);
   EXPECT_EQ(message({DType::kFloat32, {0, 3}}), "");
 }
@@ -148,15 +153,17 @@ TEST_F(Programs, ThreadsWithDifferentShapesGetTheirOwnAnswers) {
 
 // conv + batch norm as recorded, folded, and in bf16.
 struct ConvNorm : Program {
-  Value w = floats({4, 3, 3, 3}, -0.5f, 0.01f), mean = floats({4}, 0.1f, 0.1f), variance = floats({4}, 0.5f, 0.25f),
-        gamma = floats({4}, 1, 0.5f), beta = floats({4}, -1, 0.5f), bias = floats({1, 4, 1, 1}, 0.5f, -0.25f);
+  Value w = floats({4, 3, 3, 3}, -0.5f, 0.01f), mean = floats({4}, 0.1f, 0.1f),
+        variance = floats({4}, 0.5f, 0.25f), gamma = floats({4}, 1, 0.5f), beta = floats({4}, -1, 0.5f),
+        bias = floats({1, 4, 1, 1}, 0.5f, -0.25f);
   bool twice = false;
   ConvNorm() {
     inputs = {{"x", DType::kFloat32, {-1, 3, -1, -1}, {}}};
     outputs = {{"y", DType::kFloat32, {-1, 4, -1, -1}, {}}};
   }
   Values record(const Values& in) const override {
-    const Value c = call("conv", {in[0], w}, {{"stride", Ints{1, 1}}, {"padding", Ints{1, 1, 1, 1}}, {"dilation", Ints{1, 1}}});
+    const Value c = call("conv", {in[0], w},
+                         {{"stride", Ints{1, 1}}, {"padding", Ints{1, 1, 1, 1}}, {"dilation", Ints{1, 1}}});
     const Value y = call("batch_norm_infer", {c + bias, mean, variance, gamma, beta});
     return {twice ? y + c : y};
   }
@@ -201,14 +208,16 @@ std::shared_ptr<TracedProgram> traced_affine() {
     t.sizes = {n};
     return t;
   };
-  return generalise({trace(3), trace(4)}, {trace(6), trace(7)}, {{"x", DType::kFloat32, {-1, 3}, {"n", ""}}}, {"y"}, {"n"});
+  return generalise({trace(3), trace(4)}, {trace(6), trace(7)}, {{"x", DType::kFloat32, {-1, 3}, {"n", ""}}},
+                    {"y"}, {"n"});
 }
 TEST_F(Programs, OpenSizesBecomeExpressions) {
   const auto p = traced_affine();
   EXPECT_EQ(p->outputs[0].dims, (std::vector<int64_t>{-1, 2}));
   int open = 0;
   for (const TracedNode& n : p->nodes)
-    for (const auto& [word, e] : n.open) EXPECT_TRUE(e.text({"n"}) == "n" || e.text({"n"}) == "2*n") << ++open;
+    for (const auto& [word, e] : n.open)
+      EXPECT_TRUE(e.text({"n"}) == "n" || e.text({"n"}) == "2*n") << ++open;
   Session s(p, {});
   for (int64_t n : {1, 2, 10}) {
     const Value x = floats({n, 3}, 1, 0);
@@ -242,7 +251,8 @@ TEST_F(Programs, FilesComeBackAndDamageIsRefused) {
   EXPECT_EQ(q->nodes.size(), p->nodes.size());
   EXPECT_EQ(q->warm, p->warm);
   bool named = false;
-  for (const TracedWeight& w : q->weights) named = named || (w.name == "w" && w.parameter == "linear.w_0" && w.trainable);
+  for (const TracedWeight& w : q->weights)
+    named = named || (w.name == "w" && w.parameter == "linear.w_0" && w.trainable);
   EXPECT_TRUE(named);
   const Value x = floats({2, 3}, 1, 0);
   EXPECT_EQ(first_of(Session(q, {}).run({x.type()}, {x.node->outputs[0].buffer}, nullptr)[0]), 7);
@@ -251,12 +261,11 @@ TEST_F(Programs, FilesComeBackAndDamageIsRefused) {
     std::ofstream(bad, std::ios::binary | std::ios::trunc) << bytes;
     try {
       formats::read_package(bad);
-    } catch (const Error&) {
-      return true;
-    }
+    } catch (const Error&) { return true; }
     return false;
   };
-  for (size_t cut : {size_t{0}, size_t{7}, size_t{39}, whole.size() / 2, whole.size() - 1}) EXPECT_TRUE(refused(whole.substr(0, cut))) << cut;
+  for (size_t cut : {size_t{0}, size_t{7}, size_t{39}, whole.size() / 2, whole.size() - 1})
+    EXPECT_TRUE(refused(whole.substr(0, cut))) << cut;
   EXPECT_TRUE(refused(whole + "x"));
   size_t survived = 0;  // no byte goes unverified
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -354,7 +363,10 @@ TEST(Capi, HostileRequestsGetAStatusAndASentence) {
   yuloh_outputs_destroy(nullptr), yuloh_predictor_destroy(nullptr), yuloh_config_destroy(nullptr);
   yuloh_predictor_destroy(p);
   yuloh_api::Config config;
-  for (auto [key, value] : {std::pair{"keep_precision", "no_such_op"}, {"threads", "-1"}, {"memory_limit", "many"}, {"fusion", "yes"}})
+  for (auto [key, value] : {std::pair{"keep_precision", "no_such_op"},
+                            {"threads", "-1"},
+                            {"memory_limit", "many"},
+                            {"fusion", "yes"}})
     EXPECT_THROW(config.set(key, value), yuloh_api::Error) << key;
   config.set("memory_limit", "100");
   EXPECT_THROW(yuloh_api::Predictor(path, "", config).run({good}), yuloh_api::Error);

@@ -12,7 +12,11 @@ INSTANTIATE_TEST_SUITE_P(Tile, ChainIsa, ::testing::Values(Isa::kSse2, Isa::kAvx
 constexpr int64_t kRows = 5, kCols = 37;
 enum Form { kFull, kRow, kColumn, kOne };
 int operand(Prog* p, Form f) {
-  return p->load(DType::kFloat32, {f == kFull ? kCols : f == kRow ? 1 : 0}, f == kFull || f == kColumn ? 1 : 0);
+  return p->load(DType::kFloat32,
+                 {f == kFull  ? kCols
+                  : f == kRow ? 1
+                              : 0},
+                 f == kFull || f == kColumn ? 1 : 0);
 }
 struct Pair {
   Prim first, second;
@@ -48,7 +52,10 @@ TEST_P(ChainIsa, EveryPairInEveryForm) {
   std::vector<float> x[3];
   for (auto& v : x)
     for (int64_t i = 0; i < kRows * kCols; ++i)
-      v.push_back(i % 11 == 3 ? -0.0f : i % 29 == 7 ? kNaN : i % 31 == 5 ? kInf : float(int(rng() % 2001) - 1000) / 64);
+      v.push_back(i % 11 == 3   ? -0.0f
+                  : i % 29 == 7 ? kNaN
+                  : i % 31 == 5 ? kInf
+                                : float(int(rng() % 2001) - 1000) / 64);
   int joined = 0;
   for (const Pair& q : pairs())
     for (int forms = 0; forms < 64; ++forms) {
@@ -60,7 +67,8 @@ TEST_P(ChainIsa, EveryPairInEveryForm) {
       const std::vector<void*> in{x[0].data(), x[1].data(), x[2].data()};
       joined += run(p, in, true, &two) < run(p, in, false, &one);
       EXPECT_EQ(std::memcmp(one.data(), two.data(), one.size() * sizeof(float)), 0)
-          << prim_info(q.first).name << " " << prim_info(q.second).name << " " << q.left << " forms " << forms;
+          << prim_info(q.first).name << " " << prim_info(q.second).name << " " << q.left << " forms "
+          << forms;
     }
   EXPECT_GT(joined, 20 * 30);
 }

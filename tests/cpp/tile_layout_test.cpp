@@ -44,10 +44,8 @@ TEST_P(LayoutIsa, HalfConversionsMatchTheScalarOnes) {
     p.run({h.data(), f.data()});
     for (int i = 0; i < 65536; ++i) {
       const float want = t == DType::kFloat16 ? half_to_float(h[i]) : bf16_to_float(h[i]);
-      if (std::isnan(want))
-        ASSERT_TRUE(std::isnan(f[i]));
-      else
-        ASSERT_EQ(f[i], want) << i;
+      if (std::isnan(want)) ASSERT_TRUE(std::isnan(f[i]));
+      else ASSERT_EQ(f[i], want) << i;
     }
     auto x = numbers<float>(200000, -70000, 70000, 4);
     for (int i = 0; i < 65536; ++i)

@@ -63,10 +63,8 @@ class TileReference {
     return {load_double(at, d), 0};
   }
   static void write(char* at, DType d, const Cell& c, CType t) {
-    if (t == CType::kI64 || t == CType::kB8)
-      store_int(at, d, c.i);
-    else
-      store_double(at, d, c.f);
+    if (t == CType::kI64 || t == CType::kB8) store_int(at, d, c.i);
+    else store_double(at, d, c.f);
   }
 
   void row(int64_t r) {
@@ -86,12 +84,8 @@ class TileReference {
   }
   void step(const TileInstr& x, int64_t r, int64_t c, std::vector<std::vector<Cell>>& regs) {
     switch (x.kind) {
-      case K::kLoad:
-        regs[x.dst][c] = read(address(x.a, r, c), x.dtype);
-        break;
-      case K::kStore:
-        write(address(x.b, r, c), x.dtype, regs[x.a][c], x.from);
-        break;
+      case K::kLoad: regs[x.dst][c] = read(address(x.a, r, c), x.dtype); break;
+      case K::kStore: write(address(x.b, r, c), x.dtype, regs[x.a][c], x.from); break;
       case K::kRound: {
         unsigned char b[8];
         write(reinterpret_cast<char*>(b), x.dtype, regs[x.a][c], x.type);
@@ -130,37 +124,21 @@ class TileReference {
     const bool real = t == CType::kF32 || t == CType::kF64;
     switch (k) {
       case ReduceKind::kProd:
-      case ReduceKind::kAll:
-        return real ? make(t, 1) : make_int(t, 1);
-      case ReduceKind::kMax:
-        return real ? make(t, -HUGE_VAL) : make_int(t, INT64_MIN);
-      case ReduceKind::kMin:
-        return real ? make(t, HUGE_VAL) : make_int(t, INT64_MAX);
-      default:
-        return {};
+      case ReduceKind::kAll: return real ? make(t, 1) : make_int(t, 1);
+      case ReduceKind::kMax: return real ? make(t, -HUGE_VAL) : make_int(t, INT64_MIN);
+      case ReduceKind::kMin: return real ? make(t, HUGE_VAL) : make_int(t, INT64_MAX);
+      default: return {};
     }
   }
   static Cell combine(ReduceKind k, CType t, const Cell& a, const Cell& b) {
     TileInstr x{.kind = K::kPrim, .type = t, .from = t};
     switch (k) {
-      case ReduceKind::kSum:
-        x.prim = Prim::kAdd;
-        break;
-      case ReduceKind::kProd:
-        x.prim = Prim::kMul;
-        break;
-      case ReduceKind::kMax:
-        x.prim = Prim::kMax;
-        break;
-      case ReduceKind::kMin:
-        x.prim = Prim::kMin;
-        break;
-      case ReduceKind::kAny:
-        x.prim = Prim::kOr;
-        break;
-      default:
-        x.prim = Prim::kAnd;
-        break;
+      case ReduceKind::kSum: x.prim = Prim::kAdd; break;
+      case ReduceKind::kProd: x.prim = Prim::kMul; break;
+      case ReduceKind::kMax: x.prim = Prim::kMax; break;
+      case ReduceKind::kMin: x.prim = Prim::kMin; break;
+      case ReduceKind::kAny: x.prim = Prim::kOr; break;
+      default: x.prim = Prim::kAnd; break;
     }
     return prim(x, a, b, {});
   }
@@ -183,58 +161,35 @@ class TileReference {
  private:
   static bool compare(Prim p, const Cell& a, const Cell& b, bool ints) {
     switch (p) {
-      case Prim::kIsNan:
-        return std::isnan(a.f);
-      case Prim::kIsInf:
-        return std::isinf(a.f);
-      case Prim::kIsFinite:
-        return std::isfinite(a.f);
-      case Prim::kEq:
-        return ints ? a.i == b.i : a.f == b.f;
-      case Prim::kNe:
-        return ints ? a.i != b.i : a.f != b.f;
-      case Prim::kLt:
-        return ints ? a.i < b.i : a.f < b.f;
-      case Prim::kLe:
-        return ints ? a.i <= b.i : a.f <= b.f;
-      case Prim::kGt:
-        return ints ? a.i > b.i : a.f > b.f;
-      default:
-        return ints ? a.i >= b.i : a.f >= b.f;
+      case Prim::kIsNan: return std::isnan(a.f);
+      case Prim::kIsInf: return std::isinf(a.f);
+      case Prim::kIsFinite: return std::isfinite(a.f);
+      case Prim::kEq: return ints ? a.i == b.i : a.f == b.f;
+      case Prim::kNe: return ints ? a.i != b.i : a.f != b.f;
+      case Prim::kLt: return ints ? a.i < b.i : a.f < b.f;
+      case Prim::kLe: return ints ? a.i <= b.i : a.f <= b.f;
+      case Prim::kGt: return ints ? a.i > b.i : a.f > b.f;
+      default: return ints ? a.i >= b.i : a.f >= b.f;
     }
   }
   static int64_t wrap(uint64_t v) { return static_cast<int64_t>(v); }
   static int64_t int_prim(Prim p, int64_t a, int64_t b, CType t) {
     const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     switch (p) {
-      case Prim::kAdd:
-        return wrap(x + y);
-      case Prim::kSub:
-        return wrap(x - y);
-      case Prim::kMul:
-        return wrap(x * y);
-      case Prim::kMax:
-        return std::max(a, b);
-      case Prim::kMin:
-        return std::min(a, b);
-      case Prim::kNeg:
-        return wrap(-x);
-      case Prim::kAbs:
-        return a < 0 ? wrap(-x) : a;
-      case Prim::kSign:
-        return (a > 0) - (a < 0);
-      case Prim::kAnd:
-        return a & b;
-      case Prim::kOr:
-        return a | b;
-      case Prim::kXor:
-        return a ^ b;
-      case Prim::kNot:
-        return t == CType::kB8 ? !a : ~a;
-      case Prim::kShl:
-        return wrap(x << (b & 63));
-      case Prim::kShr:
-        return a >> (b & 63);
+      case Prim::kAdd: return wrap(x + y);
+      case Prim::kSub: return wrap(x - y);
+      case Prim::kMul: return wrap(x * y);
+      case Prim::kMax: return std::max(a, b);
+      case Prim::kMin: return std::min(a, b);
+      case Prim::kNeg: return wrap(-x);
+      case Prim::kAbs: return a < 0 ? wrap(-x) : a;
+      case Prim::kSign: return (a > 0) - (a < 0);
+      case Prim::kAnd: return a & b;
+      case Prim::kOr: return a | b;
+      case Prim::kXor: return a ^ b;
+      case Prim::kNot: return t == CType::kB8 ? !a : ~a;
+      case Prim::kShl: return wrap(x << (b & 63));
+      case Prim::kShr: return a >> (b & 63);
       case Prim::kFloorDiv:
       case Prim::kMod: {
         if (b == 0) return 0;
@@ -242,8 +197,7 @@ class TileReference {
         const int64_t q = a / b - (a % b != 0 && (a < 0) != (b < 0));
         return p == Prim::kMod ? a - q * b : q;
       }
-      default:
-        fail(ErrorKind::kNotImplemented, "tile reference: ", prim_info(p).name, " on integers");
+      default: fail(ErrorKind::kNotImplemented, "tile reference: ", prim_info(p).name, " on integers");
     }
   }
   static double real_prim(Prim p, double a, double b, double c, CType t) {
@@ -253,75 +207,43 @@ class TileReference {
     };
 #define ONE(fn) return one([](float v) { return std::fn(v); }, [](double v) { return std::fn(v); })
     switch (p) {
-      case Prim::kAdd:
-        return a + b;
-      case Prim::kSub:
-        return a - b;
-      case Prim::kMul:
-        return a * b;
-      case Prim::kDiv:
-        return a / b;
-      case Prim::kMax:
-        return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
-      case Prim::kMin:
-        return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
+      case Prim::kAdd: return a + b;
+      case Prim::kSub: return a - b;
+      case Prim::kMul: return a * b;
+      case Prim::kDiv: return a / b;
+      case Prim::kMax: return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+      case Prim::kMin: return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
       case Prim::kPow:
         return single ? std::pow(static_cast<float>(a), static_cast<float>(b)) : std::pow(a, b);
-      case Prim::kFloorDiv:
-        return std::floor(a / b);
-      case Prim::kMod:
-        return a - b * std::floor(a / b);
-      case Prim::kFMod:
-        return std::fmod(a, b);
-      case Prim::kAtan2:
-        return std::atan2(a, b);
-      case Prim::kNeg:
-        return -a;
-      case Prim::kAbs:
-        return std::fabs(a);
-      case Prim::kSign:
-        return std::isnan(a) ? a : (a > 0) - (a < 0);
-      case Prim::kRsqrt:
-        return single ? 1.0f / std::sqrt(static_cast<float>(a)) : 1.0 / std::sqrt(a);
-      case Prim::kFloor:
-        return std::floor(a);
-      case Prim::kCeil:
-        return std::ceil(a);
-      case Prim::kRound:
-        return std::nearbyint(a);
-      case Prim::kTrunc:
-        return std::trunc(a);
+      case Prim::kFloorDiv: return std::floor(a / b);
+      case Prim::kMod: return a - b * std::floor(a / b);
+      case Prim::kFMod: return std::fmod(a, b);
+      case Prim::kAtan2: return std::atan2(a, b);
+      case Prim::kNeg: return -a;
+      case Prim::kAbs: return std::fabs(a);
+      case Prim::kSign: return std::isnan(a) ? a : (a > 0) - (a < 0);
+      case Prim::kRsqrt: return single ? 1.0f / std::sqrt(static_cast<float>(a)) : 1.0 / std::sqrt(a);
+      case Prim::kFloor: return std::floor(a);
+      case Prim::kCeil: return std::ceil(a);
+      case Prim::kRound: return std::nearbyint(a);
+      case Prim::kTrunc: return std::trunc(a);
       case Prim::kFma:
         return single ? std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c))
                       : std::fma(a, b, c);
-      case Prim::kExp:
-        ONE(exp);
-      case Prim::kExpm1:
-        ONE(expm1);
-      case Prim::kLog:
-        ONE(log);
-      case Prim::kLog1p:
-        ONE(log1p);
-      case Prim::kSqrt:
-        ONE(sqrt);
-      case Prim::kSin:
-        ONE(sin);
-      case Prim::kCos:
-        ONE(cos);
-      case Prim::kTan:
-        ONE(tan);
-      case Prim::kTanh:
-        ONE(tanh);
-      case Prim::kSinh:
-        ONE(sinh);
-      case Prim::kCosh:
-        ONE(cosh);
-      case Prim::kAtan:
-        ONE(atan);
-      case Prim::kErf:
-        ONE(erf);
-      default:
-        fail(ErrorKind::kNotImplemented, "tile reference: ", prim_info(p).name);
+      case Prim::kExp: ONE(exp);
+      case Prim::kExpm1: ONE(expm1);
+      case Prim::kLog: ONE(log);
+      case Prim::kLog1p: ONE(log1p);
+      case Prim::kSqrt: ONE(sqrt);
+      case Prim::kSin: ONE(sin);
+      case Prim::kCos: ONE(cos);
+      case Prim::kTan: ONE(tan);
+      case Prim::kTanh: ONE(tanh);
+      case Prim::kSinh: ONE(sinh);
+      case Prim::kCosh: ONE(cosh);
+      case Prim::kAtan: ONE(atan);
+      case Prim::kErf: ONE(erf);
+      default: fail(ErrorKind::kNotImplemented, "tile reference: ", prim_info(p).name);
     }
 #undef ONE
   }

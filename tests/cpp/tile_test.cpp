@@ -281,9 +281,7 @@ TEST_P(PrimIsa, ZeroDivisionRaisesAndWritesNothing) {
     try {
       p.run({a.data(), b.data(), d.data()});
       FAIL();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kZeroDivision);
-    }
+    } catch (const Error& e) { EXPECT_EQ(e.kind(), ErrorKind::kZeroDivision); }
     for (int64_t v : d) ASSERT_EQ(v, 42);
     b[77777] = 2;
     p.run({a.data(), b.data(), d.data()});

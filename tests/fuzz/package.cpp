@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a package. Checksums count as right (formats/package.cpp: matches), so that what lies
-// behind them is reached; all that is accepted is walked.
+// libFuzzer target: any bytes as a package. Checksums count as right (formats/package.cpp: matches), so that
+// what lies behind them is reached; all that is accepted is walked.
 //
 // sources: src/base/*.cpp src/ir/*.cpp src/run/traced.cpp src/formats/mapped_file.cpp src/formats/package.cpp
 // sources: src/formats/package_traced.cpp src/formats/package_model.cpp src/formats/onnx_check.cpp src/formats/whole_file.cpp
@@ -8,6 +8,7 @@
 // sources: src/ops/table.cpp src/ops/call.cpp src/ops/scalar.cpp src/ops/infer.cpp src/ops/fn.cpp tests/fuzz/stubs.cpp
 // sources: tests/fuzz/stubs_ops.cpp
 #include "formats/package.h"
+
 #include "fuzz/walk.h"
 
 using namespace yuloh;
@@ -20,7 +21,9 @@ void walk(const TracedNode& n) {
   const Call c(*n.op, nullptr, static_cast<uint32_t>(n.inputs.size()), n.attrs);
   uint32_t words = 0, inputs = 0;
   for (const ArgSpec& a : n.op->args) {
-    if (words + (a.is_input() && a.kind != ArgKind::kOptTensor && a.kind != ArgKind::kTensorList ? 0 : 1) > n.attrs.size()) std::abort();
+    if (words + (a.is_input() && a.kind != ArgKind::kOptTensor && a.kind != ArgKind::kTensorList ? 0 : 1) >
+        n.attrs.size())
+      std::abort();
     words += static_cast<uint32_t>(words_of(a, n.attrs.data() + words));
     if (words > n.attrs.size()) std::abort();
     if (a.is_input()) {
@@ -30,10 +33,14 @@ void walk(const TracedNode& n) {
       continue;
     }
     if (!c.has(a.name)) continue;
-    if (a.kind == ArgKind::kInts) for (int64_t v : c.ints(a.name)) fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(v);
-    else if (a.kind == ArgKind::kFloats) fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(c.reals(a.name).size());
-    else if (a.kind == ArgKind::kStr) for (char v : c.str(a.name)) fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(v);
-    else if (a.kind == ArgKind::kDType && static_cast<uint64_t>(c.integer(a.name)) >= kNumDTypes) std::abort();
+    if (a.kind == ArgKind::kInts)
+      for (int64_t v : c.ints(a.name)) fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(v);
+    else if (a.kind == ArgKind::kFloats)
+      fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(c.reals(a.name).size());
+    else if (a.kind == ArgKind::kStr)
+      for (char v : c.str(a.name)) fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(v);
+    else if (a.kind == ArgKind::kDType && static_cast<uint64_t>(c.integer(a.name)) >= kNumDTypes)
+      std::abort();
     else fuzz::g_sum = fuzz::g_sum + static_cast<unsigned>(c.integer(a.name));
   }
   if (words != n.attrs.size() || inputs != n.inputs.size()) std::abort();
@@ -54,13 +61,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const auto& types : p.extras.warm)
       for (const TensorType& t : types) {
         size_t bytes;
-        if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes)) std::abort();
+        if (__builtin_mul_overflow(static_cast<size_t>(numel(t.shape)), dtype_size(t.dtype), &bytes))
+          std::abort();
       }
     for (const formats::GoldenSample& s : p.extras.golden) {
       for (const Value& v : s.inputs) touch(v);
       for (const Value& v : s.outputs) touch(v);
     }
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return 0;
 }

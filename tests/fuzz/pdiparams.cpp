@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: what a model expects of its weights (the first bytes: count, then dtype, rank and sizes of each), and
-// any bytes as the weights file.
+// libFuzzer target: what a model expects of its weights (the first bytes: count, then dtype, rank and sizes
+// of each), and any bytes as the weights file.
 //
 // sources: src/base/*.cpp src/formats/mapped_file.cpp src/formats/foreign.cpp src/formats/paddle_weights.cpp src/formats/whole_file.cpp
 // sources: tests/fuzz/stubs.cpp
@@ -24,8 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     expected.emplace(cat("w", i), t);
   }
   try {
-    for (const auto& [name, t] : formats::read_paddle_weights(fuzz::file(data, static_cast<size_t>(end - data)), expected)) fuzz::touch(t);
-  } catch (const Error&) {
-  }
+    for (const auto& [name, t] :
+         formats::read_paddle_weights(fuzz::file(data, static_cast<size_t>(end - data)), expected))
+      fuzz::touch(t);
+  } catch (const Error&) {}
   return 0;
 }

@@ -8,8 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    fuzz::walk(*yuloh::formats::read_program_desc("fuzz/model.pdmodel", fuzz::storage(data, size), "fuzz/none"));
-  } catch (const yuloh::Error&) {
-  }
+    fuzz::walk(
+        *yuloh::formats::read_program_desc("fuzz/model.pdmodel", fuzz::storage(data, size), "fuzz/none"));
+  } catch (const yuloh::Error&) {}
   return 0;
 }

@@ -22,7 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const auto* p = static_cast<const unsigned char*>(t.buffer->data());
       for (size_t i = 0; i < bytes; ++i) g_sum += p[i];
     }
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return 0;
 }

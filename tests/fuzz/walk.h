@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the fuzz targets: walks what a reader accepted, every tensor to its last byte; bytes as a file with a path.
+// Shared by the fuzz targets: walks what a reader accepted, every tensor to its last byte; bytes as a file
+// with a path.
 #pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "formats/model.h"
 
@@ -53,7 +54,8 @@ inline Ref<Storage> storage(const uint8_t* data, size_t size) {
 // One anonymous file for all inputs of a process.
 inline std::string file(const uint8_t* data, size_t size) {
   static const int fd = memfd_create("fuzz", 0);
-  if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
+  if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size))
+    std::abort();
   return "/proc/self/fd/" + std::to_string(fd);
 }
 }  // namespace fuzz

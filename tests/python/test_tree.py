@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree itself: layering, documented hops, licence lines, op-table hygiene, machine paths."""
 import importlib.util
+import os
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -20,8 +23,8 @@ def tool(name):
     return module
 
 
-def sources(*suffixes):
-    return [p for folder in ("src", "python", "tests", "tools", "bench") for p in (ROOT / folder).rglob("*")
+def sources(*suffixes, folders=("src", "python", "tests", "tools", "bench")):
+    return [p for folder in folders for p in (ROOT / folder).rglob("*")
             if p.suffix in suffixes and "__pycache__" not in p.parts]
 
 
@@ -38,6 +41,16 @@ def test_every_source_file_has_its_licence_line():
     missing = [str(p.relative_to(ROOT)) for p in sources(".h", ".cpp", ".py", ".inl", ".sh")
                if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(p.read_text().splitlines()[:2])]
     assert missing == []
+
+
+def test_sources_are_formatted():
+    """As .clang-format says; tables with several rows in a line stand between `clang-format off` and `on`."""
+    tool = shutil.which("clang-format", path=os.path.dirname(sys.executable))
+    if tool is None:
+        pytest.skip("needs clang-format of the `test` extra")
+    files = [str(f) for f in sources(".h", ".cpp", ".inl", ".c", folders=("src", "include", "tests", "bench", "examples"))]
+    done = subprocess.run([tool, "--dry-run", "-Werror", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:2000] + "\nHint: clang-format -i, of version 14.0.6 as in .venv/bin"
 
 
 def test_no_switch_over_ops_outside_the_table():
