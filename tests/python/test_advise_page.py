@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import random
 import re
 import shutil
@@ -14,7 +15,7 @@ import pytest
 from test_advise import A100, floats, run
 
 from yuloh import _core
-from yuloh.advise import catalogue, tables
+from yuloh.advise import catalogue, cost_picture, tables
 from yuloh.advise.question import from_preset
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -212,3 +213,49 @@ def test_page_on_a_narrow_screen(page, tmp_path, language):
         )
     seen = in_chromium(page, tmp_path, {}, width=500)
     assert seen["shown"] == [language] and seen["scroll"] <= seen["view"]
+
+
+PHONE = """<iframe id="phone" width="390" height="800" style="border:0" srcdoc="{page}"></iframe><script>
+const frame = document.getElementById("phone");
+frame.addEventListener("load", () => {{
+  const d = frame.contentDocument, seen = (e) => e.getClientRects().length > 0, all = (s) => [...d.querySelectorAll(s)].filter(seen);
+  const edge = (e) => Math.max(0, ...all(e).map((c) => c.getBoundingClientRect().right));
+  const svg = all("svg")[0], rows = () => all("div.meters > div").length, few = rows();
+  const told = {{
+    view: d.documentElement.clientWidth, scroll: d.documentElement.scrollWidth, svgs: all("svg").map((s) => s.getAttribute("class")),
+    letters: Math.min(...[...svg.querySelectorAll("text")].map((t) => t.getBoundingClientRect().height)),
+    cells: edge("td"), words: edge(".meters .words"), figures: all(".meters .words").every((e) => /GiB \\/ /.test(e.innerText)),
+    heads: all("table.fold td:not(.lead)").every((c) => d.defaultView.getComputedStyle(c, "::before").content.length > 2), few,
+  }};
+  all(".more-label").forEach((l) => l.click());
+  told.many = rows();
+  const out = document.createElement("pre"); out.id = "out"; out.textContent = JSON.stringify(told); document.body.append(out);
+}});
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_page_on_a_phone(page, tmp_path, language):
+    """375 px beside a scroll bar of 15: nothing is cut off, rows are cards that name their figures, the picture is one that was laid out for it."""
+    page = page.replace(' checked', "").replace(f'id="pick-{language}"', f'id="pick-{language}" checked')
+    seen = _shown(PHONE.format(page=html.escape(page)), tmp_path, 800)
+    assert seen["view"] == 375 and seen["scroll"] <= 375 and seen["cells"] <= 375 and seen["words"] <= 375
+    assert seen["svgs"] == ["narrow"] and seen["letters"] >= 10
+    assert seen["figures"] and seen["heads"] and 3 <= seen["few"] < 12 < 30 <= seen["many"]
+
+
+def test_legend_and_axes(page):
+    legend = re.search(r'<p class="legend">(.*?)</p>', page)[1]
+    assert "activations" in legend and not any(item in legend for item in ("experts", "adapters", "key-value"))
+    for size in ("wide", "narrow"):
+        drawn = re.search(rf'<svg class="{size}".*?</svg>', page, re.S)[0]
+        across = re.findall(r'text-anchor="middle" fill="#4b5563">([\d,.]+) h<', drawn)
+        up = re.findall(r'text-anchor="end" fill="#4b5563">([\d,.]+)<', drawn)
+        assert len(across) >= 3 and len(up) >= 3, (across, up)
+
+
+@pytest.mark.parametrize("low,high,most", [(0, 0.2, 5), (0.3, 0.9, 5), (-2, 7, 5), (-0.1, 2.05, 8), (3.01, 3.3, 8)])
+def test_ticks_are_few_and_round(low, high, most):
+    found = cost_picture._ticks(low, high, most)
+    assert 2 <= len(found) <= most and all(low <= math.log10(v) <= high for v in found)

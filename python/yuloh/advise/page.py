@@ -14,9 +14,11 @@ from typing import Dict, List, Optional
 
 from .. import _core
 from ..report import pictures
+from ..report.columns import width
 from ..report.page import TEMPLATES
 from . import catalogue, tables
 from . import words as w
+from .cost_picture import NARROW, WIDE, pareto
 from .question import Question
 from .section import focus_row
 
@@ -38,6 +40,7 @@ PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "
 # Long tables, below the pictures and the sliders.
 LOWER = ("devices", "recommended", "rates", "matrix", "scenarios")
 SIDE_BY_SIDE = 6  # devices of the what-if
+LONG = 15  # letters in a third of a phone's width
 
 
 def write(q: Question, answer: Dict[str, object], path: Path) -> Path:
@@ -62,15 +65,16 @@ def render(q: Question, answer: Dict[str, object]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
+    style = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "advise.css"))
     # Inside a script element nothing may look like its end, whatever a name holds.
     grid = json.dumps(whatif(q, answer), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return environment.get_template("advise.html.j2").render(
         views=[view(answer, language) for language in ("en", "zh")],
         style=style,
         grid=grid,
-        palette=PALETTE,
-        pareto=pareto(answer),
+        palette=_legend(answer),
+        pictures=[p for p in (pareto(answer, size) for size in (WIDE, NARROW)) if p],
+        columns=_columns,
         script=(TEMPLATES / "advise.js").read_text(encoding="utf-8"),
     )
 
@@ -91,8 +95,8 @@ def view(answer: Dict[str, object], language: str) -> dict:
                 "note": f"{w.span(focus['total'])} · {focus['name']}",
             },
             {
-                "name": w.word("class", language),
-                "value": w.number(answer["model"]["params"]),
+                "name": w.word("parameters", language),
+                "value": w.number(answer["model"]["params"], language),
                 "note": w.class_words(answer, language),
             },
             *_first_card(answer, language),
@@ -103,6 +107,22 @@ def view(answer: Dict[str, object], language: str) -> dict:
         "closing": tables.closing(answer, language)
         + ([answer["model"]["source_text"]] if answer["model"]["source_text"] else []),
     }
+
+
+def _legend(answer) -> Dict[str, str]:
+    """Colours of the items of memory that this job has on any of the devices."""
+    held = {i[0] for r in answer["devices"] for i in r["memory"] if i[2] > 0}
+    return {item: colour for item, colour in PALETTE.items() if item in held}
+
+
+def _columns(section) -> List[str]:
+    """How a cell of each column stands: "num" right, "lead" as the name of its row's card on a phone, "long" over the whole
+    card."""
+    kinds = []
+    for i in range(len(section.head)):
+        long = sum(width(r[i]) for r in section.rows) > LONG * len(section.rows)
+        kinds.append(" ".join(k for k, so in (("num", i not in section.left), ("lead", i == 0), ("long", i and long)) if so))
+    return kinds
 
 
 def _first_card(answer, language: str) -> List[dict]:
@@ -116,6 +136,7 @@ def _first_card(answer, language: str) -> List[dict]:
 def bars(answer: Dict[str, object], language: str) -> List[dict]:
     """One bar for each device: what the job needs there, beside what the device has."""
     made = []
+    shown = {answer["focus"], *(o["id"] for o in answer["verdict"]["picks"]), *catalogue.common()}
     for r in answer["devices"]:
         has, need = r["memory_bytes"], r["total"][1]
         scale = 100 / max(has, need)
@@ -131,6 +152,7 @@ def bars(answer: Dict[str, object], language: str) -> List[dict]:
             {
                 "id": r["id"],
                 "name": r["name"],
+                "extra": r["id"] not in shown,
                 "parts": parts,
                 "limit": round(has * scale, 3),
                 "words": f"{w.gib(need)} / {w.gib(has)}",
@@ -139,64 +161,6 @@ def bars(answer: Dict[str, object], language: str) -> List[dict]:
             }
         )
     return made
-
-
-# -- cost against time ---------------------------------------------------------------------------------
-WIDTH, HEIGHT, MARGIN = 900, 420, 60
-
-
-def pareto(answer: Dict[str, object]) -> Optional[dict]:
-    """Points of cost (or energy) against hours on logarithmic axes; those that nothing beats are joined. None without."""
-    training = answer.get("training")
-    by = training["against"] if training else ""
-    rows = [r for r in training["rows"] if r[by] is not None and r["hours"][1] > 0] if training else []
-    above = [r[by] for r in rows if r[by] > 0]
-    if not above:
-        return None
-    least = min(above) / 10 if len(above) < len(rows) else min(above)  # what costs nothing stands below all else
-    ends = lambda values: (math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1)  # noqa: E731
-    x0, x1 = ends([r["hours"][1] for r in rows])
-    y0, y1 = ends([least, *above])
-
-    def x(v):
-        return MARGIN + (math.log10(v) - x0) / (x1 - x0) * (WIDTH - 2 * MARGIN)
-
-    def y(v):
-        return HEIGHT - MARGIN - (math.log10(v) - y0) / (y1 - y0) * (HEIGHT - 2 * MARGIN)
-
-    points = [
-        {
-            "x": round(x(r["hours"][1]), 1),
-            "y": round(y(r[by] or least), 1),
-            "front": r["pareto"],
-            "late": not r["in_time"],
-            "label": f"{r['count']} x {r['id']}",
-            "title": f"{r['count']} x {r['name']}: {w.hours(r['hours'][1])}, "
-            + (w.cost(r["cost"], answer["currency"]) if by == "cost" else f"{r['kilowatt_hours']:.3g} kWh"),
-        }
-        for r in rows
-    ]
-    front = sorted((p for p in points if p["front"]), key=lambda p: p["x"])
-    first = answer["verdict"]["first"]
-    chosen = f"{first['count']} x {first['id']}" if first else ""
-    last = -float("inf")
-    for p in points:
-        p["chosen"] = p["named"] = p["label"] == chosen
-    for p in front:  # names that do not run into each other
-        if p["x"] - last > 110 and not p["chosen"] and all(abs(p["x"] - o["x"]) > 110 for o in points if o["chosen"]):
-            p["named"], last = True, p["x"]
-    ticks = lambda low, high: [10.0**k for k in range(math.ceil(low), math.floor(high) + 1)]  # noqa: E731
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "margin": MARGIN,
-        "by": by,
-        "unit": (answer["currency"] or "") if by == "cost" else "kWh",
-        "points": points,
-        "front": " ".join(f"{p['x']},{p['y']}" for p in front),
-        "xticks": [(round(x(v), 1), f"{v:g}") for v in ticks(x0, x1)],
-        "yticks": [(round(y(v), 1), f"{v:g}") for v in ticks(y0, y1)],
-    }
 
 
 # -- what if -------------------------------------------------------------------------------------------

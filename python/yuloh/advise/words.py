@@ -159,6 +159,7 @@ WORDS = {
     "inference and training (China)": ("inference and training (China)", "推理与训练（中国）"),
     "inference of large models (China)": ("inference of large models (China)", "大模型推理（中国）"),
     "training up to 1e9 parameters": ("training up to 1e9 parameters", "10 亿参数以内的训练"),
+    "show_all": ("show all {0}", "显示全部 {0} 项"),
     "whatif": ("What if", "假如"),
     "pareto": ("Cost against time", "费用与时间"),
     "pareto_means": (

@@ -8,10 +8,12 @@
     pp: ["pipeline (pp)", "流水线 (pp)"], data: ["data parallel", "数据并行"], stage: ["sharding stage", "分片阶段"],
     micro: ["micro-batch of a device", "单设备微批"],
   };
+  const settings = { none: ["none", "无"], full: ["full", "全部"] };
   const heads = {
     device: ["device", "设备"], needs: ["needs", "需要"], fits: ["fits", "能否放下"], rate: null,
     hours: ["hours", "小时"], energy: ["energy", "能耗"], price: ["price of a device hour", "设备每小时价格"], cost: ["cost", "费用"],
   };
+  const labels = Object.keys(heads).map((h) => (h === "rate" ? [`${grid.units[0]}/s`, `${grid.units[1]}/秒`] : heads[h]));
   const axes = Object.keys(grid.axes);
   const at = {};
   for (const a of axes) at[a] = Math.max(0, grid.axes[a].indexOf(grid.start[a] === undefined ? grid.axes[a][0] : grid.start[a]));
@@ -20,6 +22,7 @@
 
   const two = (pair) => `<span class="en">${pair[0]}</span><span class="zh">${pair[1]}</span>`;
   const three = (v) => (v === null || !isFinite(v) ? "–" : Number(v.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 6 }));
+  const said = (v) => (settings[v] ? two(settings[v]) : v);
   const value = (a) => grid.axes[a][at[a]];
   const index = () => axes.reduce((i, a) => i * grid.axes[a].length + at[a], 0);
 
@@ -45,7 +48,8 @@
       ];
       cells.forEach(([text, kind], c) => {
         const cell = row.insertCell();
-        cell.className = kind;
+        cell.className = c === 0 ? "lead" : kind;
+        [cell.dataset.en, cell.dataset.zh] = labels[c];
         if (c === 0) cell.textContent = text + d.name;
         else if (c === 2) cell.innerHTML = `<span class="pill ${says}">${two(grid.words[says])}</span>`;
         else if (c === 6) {
@@ -65,9 +69,9 @@
     const label = document.createElement("label"), out = document.createElement("output"), slider = document.createElement("input");
     label.innerHTML = `${two(names[a])}: `;
     out.id = `value-${a}`;
-    out.textContent = value(a);
+    out.innerHTML = said(value(a));
     Object.assign(slider, { type: "range", min: 0, max: grid.axes[a].length - 1, step: 1, value: at[a], id: `knob-${a}` });
-    slider.addEventListener("input", () => { at[a] = Number(slider.value); out.textContent = value(a); rows(); });
+    slider.addEventListener("input", () => { at[a] = Number(slider.value); out.innerHTML = said(value(a)); rows(); });
     label.append(out, slider);
     return label;
   }
@@ -80,6 +84,6 @@
   box.addEventListener("change", () => { samples = Number(box.value) > 0 ? Number(box.value) : samples; rows(); });
   label.append(box);
   knobs.append(label);
-  document.getElementById("whatif-head").innerHTML = "<tr>" + Object.keys(heads).map((h) => `<th${h === "device" || h === "fits" ? "" : ' class="num"'}>${two(h === "rate" ? grid.units.map((u) => `${u}/s`) : heads[h])}</th>`).join("") + "</tr>";
+  document.getElementById("whatif-head").innerHTML = "<tr>" + labels.map((pair, c) => `<th${c === 0 || c === 2 ? "" : ' class="num"'}>${two(pair)}</th>`).join("") + "</tr>";
   rows();
 })();
