@@ -114,6 +114,53 @@ def test_a_training_script_is_followed_to_its_first_step(tmp_path, step):
     assert found["plan"]["memory"]["peak"]["value"] > 61610 * 4
 
 
+class _Block(paddle.nn.Layer):
+    def __init__(self, d):
+        super().__init__()
+        self.norm, self.attend = paddle.nn.LayerNorm(d), paddle.nn.MultiHeadAttention(d, 4)
+        self.mlp = paddle.nn.Sequential(paddle.nn.LayerNorm(d), paddle.nn.Linear(d, 4 * d), paddle.nn.GELU(), paddle.nn.Linear(4 * d, d))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm(x))
+        return x + self.mlp(x)
+
+
+class _Decoder(paddle.nn.Layer):
+    def __init__(self, d=128, blocks=6, vocabulary=300):
+        super().__init__()
+        self.trunk = paddle.nn.Layer()
+        self.trunk.embed, self.trunk.blocks = paddle.nn.Embedding(vocabulary, d), paddle.nn.LayerList([_Block(d) for _ in range(blocks)])
+        self.norm, self.head = paddle.nn.LayerNorm(d), paddle.nn.Linear(d, vocabulary)
+
+    def forward(self, x):
+        x = self.trunk.embed(x)
+        for block in self.trunk.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+@pytest.mark.parametrize("make,inputs,batch,first", [
+    (_Decoder, [([None, 64], "int64")], 16, ("trunk.blocks", 6)),
+    (lambda: paddle.vision.models.resnet50(), [([None, 3, 96, 96], "float32")], 8, ("layer1", 1)),
+    (lambda: paddle.vision.models.mobilenet_v2(), [([None, 3, 96, 96], "float32")], 8, ("features", 17)),
+])
+def test_what_recompute_saves_is_foretold(make, inputs, batch, first):
+    """Blocks first, and each row saves what planning the same step with it recomputed says."""
+    words = {"batch": batch, "optimizer": "AdamW", "pending_limit": 0}
+    plain = paddle.advise.facts(make, inputs, **words)
+    rows = layers_to_recompute(plain)
+    assert (rows[0]["name"], rows[0]["count"]) == first
+    assert not any("norm" in r["type"].lower() and r["count"] > 2 for r in rows)
+    for row in rows[:2]:
+        names = [one["name"] for one in plain["layers"] if one["type"] == row["type"]
+                 and (one["name"] == row["name"] if row["count"] == 1 else one["name"].rpartition(".")[0] == row["name"])]
+        assert len(names) == row["count"]
+        again = paddle.advise.facts(make, inputs, recompute=names, **words)
+        saved = plain["memory"]["peak"]["value"] - again["memory"]["peak"]["value"]
+        assert row["saved"] == pytest.approx(saved, rel=0.15, abs=0.02 * plain["memory"]["peak"]["value"])
+        assert again["flops"] / plain["flops"] - 1 <= row["time_added"] + 0.01
+
+
 def test_preset_and_plan_agree():
     """ResNet-50: published totals against the Plan of the zoo's model: arithmetic within 3 %, kept activations within 10 %."""
     network, _, _, _, facts = network_of_model(
@@ -127,7 +174,8 @@ def test_preset_and_plan_agree():
     assert network["kept_elements"] == pytest.approx(preset["kept_elements"], rel=0.10)
     assert network["params"] == pytest.approx(preset["params"], rel=0.01)
     layers = layers_to_recompute(facts)
-    assert layers and all(r["saved"] > 0 and 0 < r["time_added"] < 0.5 for r in layers)
+    assert [r["name"] for r in layers] == ["layer1", "layer2", "layer3", "layer4"]
+    assert all(0 < r["each"] and 0 < r["saved"] and 0 < r["time_added"] < 0.5 for r in layers)
     found = answer(Question(network, "resnet50", job={"batch": 32, "precision": "fp32"}, facts=facts))
     published = answer(
         Question(

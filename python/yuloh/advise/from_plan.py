@@ -261,31 +261,67 @@ def _depth(layers: List[dict]) -> int:
     return max(1, sum("Norm" not in x["type"] for x in leaves))
 
 
+HOLDERS = ("LayerList", "Sequential")
+WORTH = 0.02  # of all that is kept, what a row saves at least
+
+
 def layers_to_recompute(facts: dict, most: int = 8) -> List[dict]:
-    """Blocks whose activations could be made again: bytes saved (what is kept but its input) and time added (its forward
-    pass, as a share of the step), most saved for the time first."""
+    """What a user would wrap in `recompute`, most bytes saved first: the blocks of a list as one choice, other layers that
+    hold layers, and layers alone only where none of those saves anything. {name, type, count, saved, each, time_added}:
+    bytes that the peak of what is kept falls by, what one block gives, its forward pass as a share of the step."""
     layers, total = facts.get("layers", []), facts.get("flops") or 0.0
-    found = []
-    for one in layers:
-        saved = one["activation_bytes"] - one["input_bytes"]
-        if one["depth"] < 1 or saved <= 0 or not total or one["parameters"] == 0:
+    kept = layers[0]["activation_bytes"] if layers else 0.0
+    if not total or not kept:
+        return []
+    parents = {one["parent"] for one in layers}
+    choices: Dict[Tuple[int, str], List[int]] = {}
+    for i, one in enumerate(layers):
+        if one["depth"] < 1 or one["parameters"] == 0 or one["type"] == "LayerList" or _saved(one) <= 0:
             continue
-        found.append(
-            {
-                "name": one["name"],
-                "type": one["type"],
-                "saved": saved,
-                "time_added": one["flops_forward"] / total,
-            }
-        )
-    found.sort(key=lambda r: -r["saved"] / (r["time_added"] + 1e-3))
+        of_list = i in parents and layers[one["parent"]]["type"] in HOLDERS
+        choices.setdefault((one["parent"], one["type"]) if of_list else (i, ""), []).append(i)
+    found = []
+    for held in choices.values():
+        first, many = layers[held[0]], len(held) > 1
+        saved = kept - _peak_of_kept(layers, held)
+        if saved >= WORTH * kept:
+            found.append({"name": layers[first["parent"]]["name"] if many else first["name"], "type": first["type"], "count": len(held), "saved": saved,
+                          "each": max(_saved(layers[i]) for i in held), "time_added": sum(layers[i]["flops_forward"] for i in held) / total,
+                          "held": held})
+    holders = [r for r in found if r["held"][0] in parents]
     taken: List[dict] = []
-    for r in found:  # a block and its parts are one choice
-        if not any(
-            r["name"].startswith(t["name"] + ".") or t["name"].startswith(r["name"] + ".") for t in taken
-        ):
+    for r in sorted(holders or found, key=lambda r: (-r["saved"], r["time_added"])):
+        if not any(_inside(layers, i, j) or _inside(layers, j, i) for t in taken for i in t["held"] for j in r["held"]):
             taken.append(r)
-    return taken[:most]
+    return [{k: v for k, v in r.items() if k != "held"} for r in taken[:most]]
+
+
+def _saved(layer: dict) -> float:
+    """Bytes that are not kept where a layer is computed again: all but its input."""
+    return layer["activation_bytes"] - layer["input_bytes"]
+
+
+def _inside(layers: List[dict], i: int, j: int) -> bool:
+    """Whether layer i is j or lies in it."""
+    while i > j:
+        i = layers[i]["parent"]
+    return i == j
+
+
+def _peak_of_kept(layers: List[dict], held: List[int]) -> float:
+    """The most that is kept at once where the layers `held` are computed again: at the end of the forward pass, or when one of
+    them is whole once more, beside what was kept before it."""
+    kept = layers[0]["activation_bytes"] - sum(_saved(layers[i]) for i in held)
+    own = [one["activation_bytes"] for one in layers]
+    for one in layers[1:]:
+        own[one["parent"]] -= one["activation_bytes"]
+    before, peak, again = 0.0, kept, set(held)
+    for i, one in enumerate(layers):
+        if i in again:
+            peak = max(peak, before + one["activation_bytes"])
+            before -= _saved(one)
+        before += own[i] if own[i] > 0 and i else 0.0
+    return peak
 
 
 # -- inputs --------------------------------------------------------------------------------------------

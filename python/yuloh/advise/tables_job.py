@@ -43,26 +43,30 @@ def plan(a, language: str) -> Optional[Section]:
         return None
     title = w.word("plan", language, batch=p["batch"], precision=p["precision"])
     notes = [
-        f"{w.word('plan_' + k, language)}: {w.gib(v['value'])} ({w.span((v['low'], v['value'], v['high']))})"
+        f"{w.word('plan_' + k, language)}{w.colon(language)}{w.gib(v['value'])}{w.brackets(w.span((v['low'], v['value'], v['high'])), language)}"
         for k, v in p["memory"].items()
     ]
     t = p["seconds"]
     if t["value"] > 0:
-        notes.append(
-            f"{w.word('step', language)}: {duration(t['value'])} ({duration(t['low'])} - {duration(t['high'])}; {t['origin']}{', ' + p['device'] if p['device'] else ''})"
-        )
-    rows = [
-        [f"{r['name']} ({r['type']})", w.gib(r["saved"]), f"+{percent(r['time_added'])}"]
-        for r in p["recompute"]
-    ]
-    head = (
-        [w.word("recompute_layer", language), w.word("saves", language), w.word("time", language)]
-        if rows
-        else []
-    )
-    if rows:
-        notes.append(w.word("plan_means", language, p["recompute"][0]["name"]))
-    return Section("plan", title, head, rows, notes=notes)
+        origin = w.word("plan_measured" if t["origin"] == "measured" else "plan_assumed", language)
+        low, high = (duration(t[k]) for k in ("low", "high"))
+        notes.append(f"{w.word('step', language)}{w.colon(language)}{duration(t['value'])}{w.brackets(f'{low} - {high}', language)}{origin}")
+    found = p["recompute"]
+    if not found:
+        return Section("plan", title, notes=notes)
+    best = found[0]
+    rows = [[_wrapped(r, language), w.gib(r["saved"]), f"+{percent(r['time_added'])}"] for r in found]
+    head = [w.word(k, language) for k in ("recompute_layer", "saves", "time")]
+    code = ["from paddle.distributed.fleet.utils import recompute",
+            f"x = recompute(block, x)  # {w.word('recompute_code_many', language, best['name'])}" if best["count"] > 1 else
+            f"x = recompute(self.{best['name']}, x)  # {w.word('recompute_code', language, best['name'])}"]
+    key = "plan_means_many" if best["count"] > 1 else "plan_means"
+    notes.append(w.word(key, language, name=best["name"], n=best["count"], saved=w.gib(best["saved"]), each=w.gib(best["each"])))
+    return Section("plan", title, head, rows, code=code, notes=notes)
+
+
+def _wrapped(r: dict, language: str) -> str:
+    return r["name"] + w.brackets(f"{r['count']} x {r['type']}" if r["count"] > 1 else r["type"], language)
 
 
 def devices(a, language: str) -> Section:
