@@ -20,7 +20,7 @@ struct Changing {
 
   double per_sample(const Layout& l) const { return l.step.seconds.point / l.job.batch * l.job.devices(); }
 
-  void add(const char* what, std::string detail, const Job& j) {
+  void add(ChangeKind what, std::string detail, const Job& j) {
     Change c{what, std::move(detail), layout_of(n, j, d, f)};
     c.saved = before.memory.total.point - c.after.memory.total.point;
     c.time_factor = per_sample(c.after) / per_sample(before);
@@ -43,65 +43,68 @@ struct Changing {
       return false;
     };
     if (!parts(true)) parts(false);
-    if (k > 1) add("accumulate", cat(k), j);
+    if (k > 1) add(ChangeKind::kAccumulate, cat(k), j);
     const double most = largest_micro_batch(n, base, d);
     if (most > 0 && most < b) {
       j = base, j.micro = most, j.batch = most * base.passes() * j.replicas();
-      add("batch", cat(j.batch), j);
+      add(ChangeKind::kBatch, cat(j.batch), j);
     }
   }
   void precision() {
-    if (base.precision != "fp32" && base.precision != "tf32") return;
+    if (row(base.precision).weight < 4) return;
     Job j = base;
-    j.precision = d.bf16 > 0 ? "bf16" : d.fp16 > 0 ? "fp16" : base.precision;
-    if (j.precision != base.precision) add("precision", j.precision, j);
+    j.precision = d.peak(Precision::kBf16) > 0   ? Precision::kBf16
+                  : d.peak(Precision::kFp16) > 0 ? Precision::kFp16
+                                                 : base.precision;
+    if (j.precision != base.precision) add(ChangeKind::kPrecision, name(j.precision), j);
   }
   void recompute() {
     Job j = base;
-    if (n.transformer() && !base.flash) j.flash = true, add("flash", "", j), j = base;
-    if (!base.training || base.recompute == "full" || n.again_flops > 0) return;
-    if (n.transformer() && !base.flash && base.recompute == "none")
-      j.recompute = "selective", add("recompute", "selective", j);
-    j.recompute = "full";
+    if (n.transformer() && !base.flash) j.flash = true, add(ChangeKind::kFlash, "", j), j = base;
+    if (!base.training || base.recompute == Recompute::kFull || n.again_flops > 0) return;
+    if (n.transformer() && !base.flash && base.recompute == Recompute::kNone)
+      j.recompute = Recompute::kSelective, add(ChangeKind::kRecompute, name(j.recompute), j);
+    j.recompute = Recompute::kFull;
     if (n.transformer()) {  // the first k layers, as few as make it fit
       for (bool surely : {true, false})
         for (double k = base.pp; k < n.layers; k += base.pp)
-          if (j.recompute_layers = k, fit(j, surely)) return add("recompute", cat(k, "/", n.layers), j);
+          if (j.recompute_layers = k, fit(j, surely))
+            return add(ChangeKind::kRecompute, cat(k, "/", n.layers), j);
     }
     j.recompute_layers = 0;
-    add("recompute", "full", j);
+    add(ChangeKind::kRecompute, name(j.recompute), j);
   }
   void offload() {
     Job j = base;
-    if (d.kind == "cpu" || d.kind == "edge") return;  // the host's memory is the same memory
-    if (base.training && base.offload == "none" && base.optimizer != "sgd")
-      j.offload = "optimizer", add("offload", "optimizer", j);
-    if (base.offload != "all") j.offload = "all", add("offload", "all", j);
+    if (row(d.kind).hosts) return;
+    if (base.training && base.offload == Offload::kNone && row(base.optimizer).states > 0)
+      j.offload = Offload::kOptimizer, add(ChangeKind::kOffload, name(j.offload), j);
+    if (base.offload != Offload::kAll)
+      j.offload = Offload::kAll, add(ChangeKind::kOffload, name(j.offload), j);
   }
   void optimizer() {
-    if (!base.training || (base.optimizer != "adam" && base.optimizer != "adamw" && base.optimizer != "lamb"))
-      return;
+    if (!base.training || row(base.optimizer).states < 8) return;  // two moments
     Job j = base;
-    j.optimizer = "adafactor", add("optimizer", "adafactor", j);
+    j.optimizer = Optimizer::kAdafactor, add(ChangeKind::kOptimizer, name(j.optimizer), j);
   }
   // Changes of the training or of the results, not only of where things lie.
   void others() {
     if (!n.transformer()) return;
     Job j = base;
     if (base.training && base.lora == 0 && std::min(n.hidden, n.head_dim * n.kv_heads) >= 16) {
-      j.lora = 16, add("lora", "16", j);
-      j.weight_bits = 4, add("qlora", "16/4", j);
+      j.lora = 16, add(ChangeKind::kLora, "16", j);
+      j.weight_bits = 4, add(ChangeKind::kQlora, "16/4", j);
     }
     const double bits = base.weight_bits > 0 ? base.weight_bits : 8 * weight_bytes(base);
     for (double to : {8.0, 4.0})
       if (to < bits && (!base.training || base.lora > 0))
-        j = base, j.weight_bits = to, add("weight_bits", cat(to), j);
-    if (!base.training && n.kind == "decoder" && cache_bytes(base) > 1)
-      j = base, j.cache_bits = 8, add("cache_bits", "8", j);
+        j = base, j.weight_bits = to, add(ChangeKind::kWeightBits, cat(to), j);
+    if (!base.training && n.kind == ModelKind::kDecoder && cache_bytes(base) > 1)
+      j = base, j.cache_bits = 8, add(ChangeKind::kCacheBits, "8", j);
   }
   // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
   template <class Set>
-  void wider(const char* what, Set set) {
+  void wider(ChangeKind what, Set set) {
     for (bool surely : {true, false})
       for (double k : {2.0, 4.0, 8.0}) {
         Job j = base;
@@ -116,23 +119,24 @@ struct Changing {
   void more_devices() {
     for (double stage : {1.0, 2.0, 3.0})
       if (base.training && (stage > base.stage || base.sharding == 1))
-        wider("sharding", [&](Job& j, double k, std::string* s) {
+        wider(ChangeKind::kSharding, [&](Job& j, double k, std::string* s) {
           if (j.pp > 1 && stage > 1) return false;
           j.stage = stage, j.sharding *= k, j.batch *= k;
           return *s = cat(stage, "/", j.sharding), true;
         });
     if (n.splits_by(2))
-      wider("tensor",
+      wider(ChangeKind::kTensor,
             [&](Job& j, double k, std::string* s) { return j.mp *= k, *s = cat(j.mp), j.mp <= d.per_node; });
     if (n.experts > 0 && base.training)
-      wider("experts_over", [&](Job& j, double k, std::string* s) {
+      wider(ChangeKind::kExpertsOver, [&](Job& j, double k, std::string* s) {
         j.ep *= k, j.dp *= k, j.batch *= k;
         return *s = cat(j.ep), true;
       });
     if (n.transformer() && base.training)
-      wider("context", [&](Job& j, double k, std::string* s) { return j.cp *= k, *s = cat(j.cp), true; });
+      wider(ChangeKind::kContext,
+            [&](Job& j, double k, std::string* s) { return j.cp *= k, *s = cat(j.cp), true; });
     if (base.training || n.transformer())
-      wider("pipeline", [&](Job& j, double k, std::string* s) {
+      wider(ChangeKind::kPipeline, [&](Job& j, double k, std::string* s) {
         j.pp *= k;
         if (j.pp > n.layers || j.stage > 1) return false;
         for (double parts = 2 * j.pp; parts >= 2 && j.micro == base.micro && j.passes() < j.pp;
@@ -152,12 +156,7 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.surely != b.surely) return a.surely;
     if (a.fits != b.fits) return a.fits;
-    const auto same = [](const Change& c) {  // the same training, the same results
-      for (const char* other : {"optimizer", "batch", "lora", "qlora", "weight_bits", "cache_bits"})
-        if (c.what == other) return false;
-      return true;
-    };
-    if (same(a) != same(b)) return same(a);
+    if (row(a.what).same != row(b.what).same) return row(a.what).same;
     return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
   });
   return std::move(c.list);
@@ -167,7 +166,7 @@ std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Devi
   const auto single = [&](const Job& j) {
     Changing c{n, j, d, f, layout_of(n, j, d, f), {}};
     c.micro_batches(), c.precision(), c.recompute(), c.offload();
-    std::erase_if(c.list, [](const Change& x) { return x.what == "batch"; });
+    std::erase_if(c.list, [](const Change& x) { return x.what == ChangeKind::kBatch; });
     return c.list;
   };
   std::vector<Change> taken;

@@ -39,8 +39,8 @@ double power(double watts) { return watts > 0 ? watts : kInfinite; }  // what is
 
 // Alone: what does not fit one device needs a link between them; a CPU would take years over a large model.
 double most_of(const Network& n, const Job& j, const Device& d, double given, double most) {
-  const bool alone = d.kind == "edge" || d.kind == "cpu" || d.link <= 0;
-  return d.kind == "cpu" && j.training && size_class(n.params) >= 2 ? 0 : alone ? given : most;
+  const bool alone = d.kind == DeviceKind::kEdge || d.kind == DeviceKind::kCpu || d.link <= 0;
+  return d.kind == DeviceKind::kCpu && j.training && size_class(n.params) >= 2 ? 0 : alone ? given : most;
 }
 
 ServingOption serve_on(const Network& n, const Job& base, const Device& d, const Fabric& f, double rate,
@@ -153,8 +153,8 @@ std::vector<LeastOption> least_options(const Network& n, const Job& base, const 
   const bool priced = std::all_of(r.begin(), r.end(), [](const LeastOption& o) { return o.price >= 0; });
   std::stable_sort(r.begin(), r.end(), [&](const LeastOption& a, const LeastOption& b) {
     const auto key = [&](const LeastOption& o) {
-      return std::make_tuple(devices[o.device].kind == "edge", priced ? o.price : 0.0, power(o.watts),
-                             -o.layout.step.share_of_peak);
+      return std::make_tuple(devices[o.device].kind == DeviceKind::kEdge, priced ? o.price : 0.0,
+                             power(o.watts), -o.layout.step.share_of_peak);
     };
     return key(a) < key(b);
   });
@@ -185,7 +185,7 @@ TrainingChoice train_options(const Network& n, const Job& base, const std::vecto
   for (size_t i = 0; i < devices.size(); ++i)
     for (double count = given_devices(free); count <= most; count *= 2) {
       const Device& d = devices[i];
-      if (count > d.per_node && d.kind == "edge") break;  // boards are not clustered for training
+      if (count > d.per_node && d.kind == DeviceKind::kEdge) break;  // boards are not clustered for training
       auto o = train_on(n, base, d, f, count, samples, free);
       if (!o) continue;
       o->device = i;
@@ -232,9 +232,9 @@ RateOption rates_of(const Network& n, const Job& base, const Device& d, const Fa
                     const Freedom& free) {
   positive("max-batch", max_batch, 65536), check(free);
   RateOption r;
-  const auto best = [&](const char* precision, double peak) {
+  const auto best = [&](Precision precision) {
     double found = -1;
-    if (peak <= 0) return found;
+    if (d.peak(precision) <= 0) return found;
     Job j = base;
     j.precision = precision, j.training = false;
     const auto held = [&](const Job& k) { return fits(memory_of(n, k, d), d); };
@@ -247,7 +247,7 @@ RateOption rates_of(const Network& n, const Job& base, const Device& d, const Fa
     }
     return found;
   };
-  r.fp32 = best("fp32", d.fp32), r.fp16 = best("fp16", d.fp16), r.int8 = best("int8", d.int8);
+  r.fp32 = best(Precision::kFp32), r.fp16 = best(Precision::kFp16), r.int8 = best(Precision::kInt8);
   const double most = std::max({r.fp32, r.fp16, r.int8});
   if (most <= 0) return r;
   r.per_money = for_money(most * 3600, d.price);

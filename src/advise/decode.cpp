@@ -10,8 +10,9 @@
 namespace yuloh::advise {
 
 Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, double share) {
-  if (n.kind != "decoder" || j.training)
-    value_error("advise: only decoders generate tokens, got ", n.kind, j.training ? " in training." : ".");
+  if (n.kind != ModelKind::kDecoder || j.training)
+    value_error("advise: only decoders generate tokens, got ", name(n.kind),
+                j.training ? " in training." : ".");
   if (!(share > 0 && share <= 1))
     value_error("advise: the share of memory must be above 0 and at most 1, got ", share, ".");
   const auto with_batch = [&](double b) {

@@ -2,17 +2,66 @@
 // A device and a network as the arithmetic sees them; the figures come from the catalogue
 // (python/yuloh/advise), from `yuloh calibrate`, or from the user, and say so there.
 #pragma once
+#include <array>
 #include <string>
+
+#include "advise/network.h"
 
 namespace yuloh::advise {
 
+enum class Precision : uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kInt8 };  // the last for inference only
+struct PrecisionRow {
+  Precision id;
+  const char* name;
+  double weight, served;  // bytes of a parameter in training, in inference
+  double gradient, master;
+  double activation;
+  Precision instead[4];  // where a device has no peak for it: the first of these that it has
+  const char* dtype;     // what a Plan of it is recorded in
+};
+template <>
+struct Table<Precision> {
+  using enum Precision;
+  static constexpr const char *what = "precision", *hint = "--precision";
+  static constexpr PrecisionRow rows[] = {
+      {kFp32, "fp32", 4, 4, 4, 0, 4, {kFp16, kBf16, kTf32, kFp32}, "float32"},
+      {kTf32, "tf32", 4, 4, 4, 0, 4, {kFp32, kFp16, kBf16, kTf32}, "float32"},
+      {kFp16, "fp16", 2, 2, 2, 4, 2, {kBf16, kFp32, kTf32, kFp16}, "float16"},
+      {kBf16, "bf16", 2, 2, 2, 4, 2, {kFp16, kFp32, kTf32, kBf16}, "bfloat16"},
+      {kFp8, "fp8", 2, 1, 2, 4, 2, {kBf16, kFp16, kFp32, kTf32}, "bfloat16"},
+      {kInt8, "int8", 1, 1, 4, 0, 2, {kFp16, kBf16, kFp32, kTf32}, "float32"}};
+};
+static_assert(in_order<Precision>());
+
+enum class DeviceKind : uint8_t { kGpu, kNpu, kEdge, kCpu };
+struct DeviceKindRow {
+  DeviceKind id;
+  const char* name;
+  Interval runtime;        // GiB: context, kernels' code, libraries' scratch
+  Interval communication;  // GiB: buffers of a process that talks to others
+  double launch;           // seconds
+  double fp32, lower;      // shares of the dense peak that products reach, assumed (advise/step.cpp)
+  bool hosts;              // the host's memory is the same memory
+};
+template <>
+struct Table<DeviceKind> {
+  using enum DeviceKind;
+  static constexpr const char *what = "kind of device", *hint = "the device file";
+  static constexpr DeviceKindRow rows[] = {
+      {kGpu, "gpu", {0.35, 0.6, 1.1}, {0.1, 0.35, 0.9}, 5e-6, 0.7, 0.6, false},
+      {kNpu, "npu", {0.35, 0.6, 1.1}, {0.1, 0.35, 0.9}, 5e-6, 0.7, 0.4, false},
+      {kEdge, "edge", {0.7, 1.2, 2.0}, {0.1, 0.35, 0.9}, 10e-6, 0.7, 0.4, true},  // with the system's own
+      {kCpu, "cpu", {0.05, 0.15, 0.3}, {0, 0.03, 0.1}, 2e-6, 0.65, 0.6, true}};
+};
+static_assert(in_order<DeviceKind>());
+
 struct Device {
   std::string name;
-  std::string kind = "gpu";  // gpu, npu, edge, cpu
-  double memory = 0;         // bytes a process can have at most
-  double bandwidth = 0;      // bytes/s
-  // Dense peaks, operations/s; 0: not supported by the matrix units.
-  double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, int8 = 0;
+  DeviceKind kind = DeviceKind::kGpu;
+  double memory = 0;     // bytes a process can have at most
+  double bandwidth = 0;  // bytes/s
+  std::array<double, size_of_table<Precision>>
+      peaks{};           // dense, operations/s; 0: not supported by the matrix units
   double link = 0;       // bytes/s each way to devices of the same node; 0: only over the host
   double host_link = 0;  // bytes/s each way to host memory
   double watts = 0;
@@ -22,6 +71,7 @@ struct Device {
   double spread = 0;  // measured: a step takes so many times more or less than predicted; 0: assumed
   double price = -1;  // of a device hour, user's currency; below 0: not known
 
+  double peak(Precision p) const { return peaks[static_cast<size_t>(p)]; }
   // bytes/s each way between two of a server; over the host, down and up again
   double between() const { return link > 0 ? link : host_link / 2; }
 };
@@ -34,8 +84,8 @@ struct Fabric {
   double rate_of(const Device& d) const { return rate_server > 0 ? rate_server / d.per_node : rate; }
 };
 
-// Peak for a precision; where the device lacks it, the nearest that it has, named in *used.
-double peak_for(const Device& d, const std::string& precision, std::string* used);
+// The precision that the device really computes in where it lacks what was asked for.
+Precision used_for(const Device& d, Precision asked);
 void check(const Device& d);
 void check(const Fabric& f);
 

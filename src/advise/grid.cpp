@@ -14,7 +14,7 @@ bool possible(const Network& n, const Job& j, double data) {
   if (j.mp > 1 && !n.splits_by(j.mp)) return false;
   if (j.pp > n.layers || (j.stage > 0 && data == 1) || (j.stage > 1 && j.pp > 1)) return false;
   if (j.sequence_parallel && std::fmod(n.seq, j.mp) != 0) return false;
-  return j.training || (j.pp == 1 && j.stage == 0 && j.recompute == "none");
+  return j.training || (j.pp == 1 && j.stage == 0 && j.recompute == Recompute::kNone);
 }
 
 }  // namespace
@@ -26,9 +26,7 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   if (devices.empty() || size < 1 || size * (3 + devices.size()) > 1e6)
     value_error("advise: a grid of ", size, " combinations and ", devices.size(),
                 " devices; expected 1 to 1e6 figures.");
-  // Words and numbers as those of a job; what merely does not go together is NaN below.
-  for (const std::string& p : a.precision) check_words(p, "none");
-  for (const std::string& r : a.recompute) check_words("bf16", r);
+  // Numbers as those of a job; what merely does not go together is NaN below.
   for (const auto* axis : {&a.mp, &a.pp, &a.data, &a.micro})
     for (double v : *axis)
       if (!(v >= 1 && v <= 1 << 20 && v == std::floor(v)))
@@ -63,8 +61,8 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   };
   Job j = base;
   j.dp = j.sharding = j.cp = j.ep = j.vpp = 1, j.recompute_layers = 0;
-  for (const std::string& p : a.precision)
-    for (const std::string& r : a.recompute)
+  for (Precision p : a.precision)
+    for (Recompute r : a.recompute)
       for (double mp : a.mp)
         for (double pp : a.pp)
           for (double data : a.data)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every combination of a few choices, estimated at once: what the page's sliders look up.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "advise/step.h"
@@ -9,7 +8,8 @@
 namespace yuloh::advise {
 
 struct Axes {
-  std::vector<std::string> precision, recompute;
+  std::vector<Precision> precision;
+  std::vector<Recompute> recompute;
   std::vector<double> mp, pp, data, stage, micro;
   double passes = 8;  // micro-batches of a step where there is a pipeline; 1 elsewhere
 };

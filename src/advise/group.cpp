@@ -8,10 +8,13 @@
 namespace yuloh::advise {
 
 void check(const Freedom& free) {
-  for (double v : {free.most_mp, free.dp, free.mp, free.pp, free.sharding, free.cp, free.ep, free.vpp})
+  const auto whole = [](double v) {
     if (!(v >= 0 && v <= 1 << 20 && v == std::floor(v)))
       value_error("advise: a degree must be a whole number up to ", 1 << 20, ", or 0 for a free one, got ", v,
                   ". Hint: check --dp, --mp and the like.");
+  };
+  whole(free.most_mp);
+  for (const Degree& k : kDegrees) whole(free.*k.fixed);
 }
 
 double given_devices(const Freedom& free) {

@@ -7,43 +7,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-
-#include "advise/device.h"
-#include "base/error.h"
 
 namespace yuloh::advise {
 namespace {
 
-void one_of(const char* what, const std::string& got, std::initializer_list<const char*> allowed) {
-  std::string list;
-  for (const char* a : allowed) {
-    if (got == a) return;
-    list += list.empty() ? a : std::string(", ") + a;
-  }
-  value_error("advise: unknown ", what, ", got '", got, "'; expected one of ", list, ". Hint: check --", what,
-              ".");
-}
 void count(const char* what, double v, double high = 1 << 20) {
   if (!(std::isfinite(v) && v >= 1 && v <= high && v == std::floor(v)))
     value_error("advise: ", what, " must be a whole number from 1 to ", high, ", got ", v, ". Hint: check --",
                 what, ".");
 }
-bool half(const Job& j) { return j.precision == "fp16" || j.precision == "bf16" || j.precision == "fp8"; }
-
-bool says(const std::string& list, const char* word) {
-  return ("," + list + ",").find(std::string(",") + word + ",") != std::string::npos;
-}
-void check_targets(const std::string& list) {
-  size_t from = 0;
-  while (from <= list.size()) {
-    const size_t to = std::min(list.find(',', from), list.size());
-    one_of("lora-targets", list.substr(from, to - from), {"q", "k", "v", "o", "ffn", "attention", "all"});
-    from = to + 1;
-  }
-}
 void check_lora(const Job& j, const Network& n) {
-  check_targets(j.lora_targets);
   if (j.lora == 0) return;
   count("lora", j.lora, 1 << 16);
   if (!n.transformer())
@@ -99,17 +72,26 @@ void check_splits(const Job& j, const Network& n) {
 
 }  // namespace
 
-bool adapted(const Job& j, Part part) {
-  const std::string& t = j.lora_targets;
-  if (j.lora == 0 || part == Part::kRouter) return false;
-  if (says(t, "all")) return true;
-  const bool feed = part == Part::kFeed || part == Part::kExpert;
-  if (feed) return says(t, "ffn");
-  return says(t, "attention") || says(t, part == Part::kQuery   ? "q"
-                                         : part == Part::kKey   ? "k"
-                                         : part == Part::kValue ? "v"
-                                                                : "o");
+Targets read_targets(const std::string& list) {
+  Targets t{0};
+  for (size_t from = 0; from <= list.size();) {
+    const size_t to = std::min(list.find(',', from), list.size());
+    t.parts |= row(read_word<Target>(std::string_view(list).substr(from, to - from))).parts;
+    from = to + 1;
+  }
+  return t;
 }
+std::string name(const Targets& t) {
+  std::string list;
+  for (const TargetRow& r : Table<Target>::rows) {
+    if (r.parts == t.parts) return r.name;
+    if ((r.parts & t.parts) == r.parts && r.id < Target::kAttention)
+      list += list.empty() ? r.name : std::string(",") + r.name;
+  }
+  return list;
+}
+
+bool adapted(const Job& j, Part part) { return j.lora > 0 && j.lora_targets.has(part); }
 double adapter_params(const Network& n, const Job& j) {
   double p = 0;
   for (const Matrix& m : layer_matrices(n))
@@ -117,15 +99,8 @@ double adapter_params(const Network& n, const Job& j) {
   return p;
 }
 
-void check_words(const std::string& precision, const std::string& recompute) {
-  one_of("precision", precision, {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
-  one_of("recompute", recompute, {"none", "selective", "full"});
-}
 void check(const Job& j, const Network& n) {
-  check_words(j.precision, j.recompute);
-  one_of("optimizer", j.optimizer, {"sgd", "momentum", "adam", "adamw", "lamb", "adafactor"});
-  one_of("offload", j.offload, {"none", "optimizer", "all"});
-  if (j.training && j.precision == "int8")
+  if (j.training && j.precision == Precision::kInt8)
     value_error("advise: int8 serves inference only, got training. Hint: --precision bf16, or --inference.");
   count("batch", j.batch, 1e9), count("dp", j.dp), count("mp", j.mp), count("pp", j.pp),
       count("sharding", j.sharding);
@@ -163,73 +138,15 @@ void check(const Job& j, const Network& n) {
                 n.layers, ".");
 }
 
-double weight_bytes(const Job& j) {
-  return j.precision == "int8" ? 1 : half(j) ? (j.precision == "fp8" && !j.training ? 1 : 2) : 4;
-}
+double weight_bytes(const Job& j) { return j.training ? row(j.precision).weight : row(j.precision).served; }
 Interval matrix_bytes(const Job& j) {
   if (j.weight_bits == 4) return {0.5 + 0.016, 0.5 + 0.04, 0.5 + 0.0625};
   if (j.weight_bits == 8) return {1, 1.01, 1.06};
   return Interval(j.weight_bits == 16 ? 2 : weight_bytes(j));
 }
 double cache_bytes(const Job& j) { return j.cache_bits > 0 ? j.cache_bits / 8 : activation_bytes(j); }
-double gradient_bytes(const Job& j) { return half(j) ? 2 : 4; }
-double optimizer_bytes(const Job& j) {
-  const double master = half(j) ? 4 : 0;
-  if (j.optimizer == "sgd") return master;
-  if (j.optimizer == "momentum") return master + 4;
-  if (j.optimizer == "adafactor") return master + 0.1;  // rows and columns instead of the full second moment
-  return master + 8;
-}
-double activation_bytes(const Job& j) { return half(j) || j.precision == "int8" ? 2 : 4; }
-
-double peak_for(const Device& d, const std::string& precision, std::string* used) {
-  struct Peak {
-    const char* name;
-    double rate;
-  };
-  const Peak order[] = {{"fp8", d.fp8},   {"int8", d.int8}, {"bf16", d.bf16},
-                        {"fp16", d.fp16}, {"tf32", d.tf32}, {"fp32", d.fp32}};
-  const auto rate_of = [&](const std::string& p) {
-    for (const Peak& s : order)
-      if (p == s.name) return s.rate;
-    return 0.0;
-  };
-  std::string p = precision;
-  if (p == "fp8" && d.fp8 <= 0) p = "bf16";
-  if (p == "int8" && d.int8 <= 0) p = "fp16";
-  if (p == "bf16" && d.bf16 <= 0) p = "fp16";
-  else if (p == "fp16" && d.fp16 <= 0) p = "bf16";
-  if ((p == "tf32" || p == "bf16" || p == "fp16") && rate_of(p) <= 0) p = "fp32";
-  if (p == "fp32" && d.fp32 <= 0) p = d.fp16 > 0 ? "fp16" : "bf16";  // some accelerators state no fp32 rate
-  if (used) *used = p;
-  return rate_of(p);
-}
-void check(const Device& d) {
-  one_of("kind of device", d.kind, {"gpu", "npu", "edge", "cpu"});
-  const auto need = [&](const char* what, double v, double low, double high) {
-    if (!(std::isfinite(v) && v >= low && v <= high))
-      value_error("advise: device '", d.name, "' has an impossible ", what, ", got ", v, "; expected ", low,
-                  " to ", high, ". Hint: check the device file.");
-  };
-  need("memory", d.memory, 1 << 20, 1e16), need("bandwidth", d.bandwidth, 1e6, 1e16);
-  need("fp32 rate", d.fp32, 0, 1e20), need("tf32 rate", d.tf32, 0, 1e20), need("fp16 rate", d.fp16, 0, 1e20);
-  need("bf16 rate", d.bf16, 0, 1e20), need("fp8 rate", d.fp8, 0, 1e20), need("int8 rate", d.int8, 0, 1e20);
-  need("link", d.link, 0, 1e16), need("host link", d.host_link, 0, 1e16), need("watts", d.watts, 0, 1e6);
-  need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1),
-      need("efficiency", d.stream_efficiency, 0, 1);
-  if (d.spread != 0) need("spread", d.spread, 1, 100);
-  if (std::isnan(d.price) || d.price > 1e9)
-    value_error("advise: device '", d.name, "' has an impossible price, got ", d.price,
-                ". Hint: check --prices.");
-  if (std::max({d.fp32, d.tf32, d.fp16, d.bf16}) <= 0)
-    value_error("advise: device '", d.name, "' has no rate of arithmetic. Hint: check the device file.");
-}
-void check(const Fabric& f) {
-  const auto rate = [](double v) { return std::isfinite(v) && v >= 1e6 && v <= 1e13; };
-  if (!(rate(f.rate) && (f.rate_server == 0 || rate(f.rate_server)) && std::isfinite(f.latency) &&
-        f.latency >= 0 && f.latency <= 1))
-    value_error("advise: impossible network, got ", f.rate, " bytes/s and ", f.latency,
-                " s. Hint: check --network.");
-}
+double gradient_bytes(const Job& j) { return row(j.precision).gradient; }
+double optimizer_bytes(const Job& j) { return row(j.precision).master + row(j.optimizer).states; }
+double activation_bytes(const Job& j) { return row(j.precision).activation; }
 
 }  // namespace yuloh::advise

@@ -3,25 +3,91 @@
 #pragma once
 #include <string>
 
-#include "advise/network.h"
+#include "advise/device.h"
 
 namespace yuloh::advise {
 
+enum class Optimizer : uint8_t { kSgd, kMomentum, kAdam, kAdamW, kLamb, kAdafactor };
+struct OptimizerRow {
+  Optimizer id;
+  const char* name;
+  double states;           // bytes of a parameter, beside the float32 copy of one that is half
+  const char* class_name;  // in yuloh.optimizer, as in Paddle's; "": none
+};
+template <>
+struct Table<Optimizer> {
+  using enum Optimizer;
+  static constexpr const char *what = "optimizer", *hint = "--optimizer";
+  static constexpr OptimizerRow rows[] = {
+      {kSgd, "sgd", 0, "SGD"},
+      {kMomentum, "momentum", 4, "Momentum"},
+      {kAdam, "adam", 8, "Adam"},
+      {kAdamW, "adamw", 8, "AdamW"},
+      {kLamb, "lamb", 8, "Lamb"},
+      {kAdafactor, "adafactor", 0.1, ""}};  // rows and columns instead of the full second moment
+};
+static_assert(in_order<Optimizer>());
+
+enum class Recompute : uint8_t { kNone, kSelective, kFull };  // kSelective: of attention's scores
+template <>
+struct Table<Recompute> {
+  static constexpr const char *what = "recompute", *hint = "--recompute";
+  static constexpr NameRow<Recompute> rows[] = {
+      {Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}};
+};
+static_assert(in_order<Recompute>());
+
+// On the host: states, or weights and gradients too.
+enum class Offload : uint8_t { kNone, kOptimizer, kAll };
+template <>
+struct Table<Offload> {
+  static constexpr const char *what = "offload", *hint = "--offload";
+  static constexpr NameRow<Offload> rows[] = {
+      {Offload::kNone, "none"}, {Offload::kOptimizer, "optimizer"}, {Offload::kAll, "all"}};
+};
+static_assert(in_order<Offload>());
+
+// Matrices that LoRA puts adapters beside.
+enum class Target : uint8_t { kQuery, kKey, kValue, kOut, kFeed, kAttention, kAll };
+struct TargetRow {
+  Target id;
+  const char* name;
+  unsigned parts;  // bits of Part
+};
+template <>
+struct Table<Target> {
+  using enum Target;
+  static constexpr const char *what = "lora-targets", *hint = "--lora-targets";
+  static constexpr unsigned attention =
+                                bit(Part::kQuery) | bit(Part::kKey) | bit(Part::kValue) | bit(Part::kOut),
+                            feed = bit(Part::kFeed) | bit(Part::kExpert);
+  static constexpr TargetRow rows[] = {
+      {kQuery, "q", bit(Part::kQuery)}, {kKey, "k", bit(Part::kKey)}, {kValue, "v", bit(Part::kValue)},
+      {kOut, "o", bit(Part::kOut)},     {kFeed, "ffn", feed},         {kAttention, "attention", attention},
+      {kAll, "all", attention | feed}};
+};
+static_assert(in_order<Target>());
+struct Targets {
+  unsigned parts = row(Target::kAttention).parts;
+  bool has(Part p) const { return (parts & bit(p)) != 0; }
+};
+Targets read_targets(const std::string& list);  // words between commas; throws on others
+std::string name(const Targets& t);
+
 struct Job {
   bool training = true;
-  std::string precision = "bf16";   // fp32, tf32, fp16, bf16, fp8, int8 (the last for inference only)
-  std::string optimizer = "adamw";  // sgd, momentum, adam, adamw, lamb, adafactor
-  std::string recompute = "none";   // none, selective (attention scores), full
-  double recompute_layers = 0;      // with full: the first so many layers only; 0: all
-  std::string offload = "none";     // none, optimizer (states on the host), all (weights and gradients too)
-  bool flash = true;                // attention kernels that keep no scores
-  double batch = 1;                 // samples of one optimizer step, over all devices
-  double micro = 0;                 // samples of one pass on one device; 0: batch / replicas
-  double new_tokens = 0;            // inference of a decoder: tokens to generate
-  // LoRA: rank of the pairs beside frozen matrices (0: all parameters are trained), and which ones have them:
-  // words of q, k, v, o, ffn, or attention (q,k,v,o), all.
+  Precision precision = Precision::kBf16;
+  Optimizer optimizer = Optimizer::kAdamW;
+  Recompute recompute = Recompute::kNone;
+  double recompute_layers = 0;  // with kFull: the first so many layers only; 0: all
+  Offload offload = Offload::kNone;
+  bool flash = true;      // attention kernels that keep no scores
+  double batch = 1;       // samples of one optimizer step, over all devices
+  double micro = 0;       // samples of one pass on one device; 0: batch / replicas
+  double new_tokens = 0;  // inference of a decoder: tokens to generate
+  // LoRA: rank of the pairs beside frozen matrices (0: all parameters are trained), and which ones have them.
   double lora = 0;
-  std::string lora_targets = "attention";
+  Targets lora_targets;
   double weight_bits =
       0;  // stored bits of frozen or served matrices: 16, 8, 4; 0: by precision. Arithmetic stays as it is
   double cache_bits = 0;  // of cached keys and values: 16, 8; 0: by precision
@@ -41,12 +107,10 @@ struct Job {
   double passes() const { return batch / replicas() / micro_batch(); }  // micro-batches of a step
 };
 
-void check_words(const std::string& precision, const std::string& recompute);
-// Refuses what cannot be (unknown words, splits that do not divide).
+// Refuses what cannot be (splits that do not divide).
 void check(const Job& j, const Network& n);
 
-// Parameters of all adapters (0 without LoRA), and whether matrices of this part have one. Throws on unknown
-// targets.
+// Parameters of all adapters (0 without LoRA), and whether matrices of this part have one.
 double adapter_params(const Network& n, const Job& j);
 bool adapted(const Job& j, Part part);
 

@@ -93,12 +93,11 @@ struct Search {
       if (j.vpp > 1 && (std::fmod(j.passes(), j.pp) != 0 || (free.vpp == 0 && j.passes() < 2 * j.pp)))
         continue;
       bool fit = false, roomy = false;
-      for (const char* again : {"none", "selective", "full"}) {
+      for (Recompute again : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         if (!free.recompute && base.recompute != again) continue;
-        if (free.recompute && again == std::string("selective") &&
-            (j.flash || !n.transformer() || !j.training))
+        if (free.recompute && again == Recompute::kSelective && (j.flash || !n.transformer() || !j.training))
           continue;
-        if (free.recompute && again == std::string("full") && (!j.training || roomy))
+        if (free.recompute && again == Recompute::kFull && (!j.training || roomy))
           continue;  // never faster than what has room
         j.recompute = again;
         Memory m = memory_of(n, j, d);
@@ -114,6 +113,11 @@ struct Search {
 };
 
 }  // namespace
+
+bool Freedom::allows(const Job& j) const {
+  return std::all_of(std::begin(kDegrees), std::end(kDegrees),
+                     [&](const Degree& k) { return this->*k.fixed == 0 || this->*k.fixed == j.*k.of; });
+}
 
 std::vector<double> divisors(double n) {
   std::vector<double> r, above;

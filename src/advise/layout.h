@@ -23,12 +23,18 @@ struct Freedom {
   double most_mp = 0;                                                    // 0: the devices of one server
   double dp = 0, mp = 0, pp = 0, sharding = 0, cp = 0, ep = 0, vpp = 0;  // fixed degrees; 0: free
 
-  bool allows(const Job& j) const {
-    const auto same = [](double fixed, double got) { return fixed == 0 || fixed == got; };
-    return same(dp, j.dp) && same(mp, j.mp) && same(pp, j.pp) && same(sharding, j.sharding) &&
-           same(cp, j.cp) && same(ep, j.ep) && same(vpp, j.vpp);
-  }
+  bool allows(const Job& j) const;
 };
+struct Degree {
+  const char* name;
+  double Job::*of;
+  double Freedom::*fixed;
+};
+inline constexpr Degree kDegrees[] = {
+    {"dp", &Job::dp, &Freedom::dp},   {"mp", &Job::mp, &Freedom::mp},
+    {"pp", &Job::pp, &Freedom::pp},   {"sharding", &Job::sharding, &Freedom::sharding},
+    {"cp", &Job::cp, &Freedom::cp},   {"ep", &Job::ep, &Freedom::ep},
+    {"vpp", &Job::vpp, &Freedom::vpp}};
 
 std::vector<double> divisors(double n);  // of a whole number, ascending
 
@@ -39,9 +45,32 @@ Layout layout_of(const Network& n, const Job& j, const Device& d, const Fabric& 
 std::vector<Layout> search_layouts(const Network& n, const Job& base, const Device& d, const Fabric& f,
                                    double devices, const Freedom& free, size_t keep);
 
+// clang-format off
+enum class ChangeKind : uint8_t {
+  kAccumulate, kBatch, kPrecision, kFlash, kRecompute, kOffload, kOptimizer, kLora, kQlora, kWeightBits,
+  kCacheBits, kSharding, kTensor, kPipeline, kExpertsOver, kContext
+};
+struct ChangeRow {
+  ChangeKind id;
+  const char* name;
+  bool same;  // the same training, the same results
+};
+template <>
+struct Table<ChangeKind> {
+  using enum ChangeKind;
+  static constexpr ChangeRow rows[] = {
+      {kAccumulate, "accumulate", true},   {kBatch, "batch", false},         {kPrecision, "precision", true},
+      {kFlash, "flash", true},             {kRecompute, "recompute", true},  {kOffload, "offload", true},
+      {kOptimizer, "optimizer", false},    {kLora, "lora", false},           {kQlora, "qlora", false},
+      {kWeightBits, "weight_bits", false}, {kCacheBits, "cache_bits", false}, {kSharding, "sharding", true},
+      {kTensor, "tensor", true},           {kPipeline, "pipeline", true},    {kExpertsOver, "experts_over", true},
+      {kContext, "context", true}};
+};
+// clang-format on
+static_assert(in_order<ChangeKind>());
+
 struct Change {
-  std::string what;    // accumulate, batch, precision, flash, recompute, offload, optimizer, lora, qlora,
-                       // weight_bits, cache_bits, sharding, tensor, pipeline, experts_over, context
+  ChangeKind what;
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
   double saved = 0;                   // bytes of the fullest device

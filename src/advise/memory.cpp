@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace yuloh::advise {
 namespace {
@@ -23,15 +22,6 @@ struct Assumed {
   static Interval activations() { return {0.90, 1.0, 1.20}; }
   static Interval working() { return {0.5, 1.0, 2.0}; }
   static Interval fragmentation() { return {0.0, 0.03, 0.08}; }  // of what comes and goes
-  static Interval runtime(const Device& d) {                     // context, kernels' code, libraries' scratch
-    if (d.kind == "cpu") return {0.05 * kGiB, 0.15 * kGiB, 0.3 * kGiB};
-    if (d.kind == "edge") return {0.7 * kGiB, 1.2 * kGiB, 2.0 * kGiB};  // the system shares the memory
-    return {0.35 * kGiB, 0.6 * kGiB, 1.1 * kGiB};
-  }
-  static Interval communication(const Device& d) {
-    return d.kind == "cpu" ? Interval(0, 0.03 * kGiB, 0.1 * kGiB)
-                           : Interval(0.1 * kGiB, 0.35 * kGiB, 0.9 * kGiB);
-  }
   static constexpr double kUneven = 1.25;   // tokens that the busiest device's experts get, above the mean
   static constexpr double kBucket = 200e6;  // gradients gathered before they are sent
   // A network known by totals whose blocks are recomputed keeps the blocks' inputs and one block.
@@ -91,14 +81,14 @@ Interval kept_by_pass(const Network& n, const Job& j) {
   const double b = j.micro_batch();
   if (!n.transformer()) {
     Interval r = Interval(1 - n.spread, 1, 1 + n.spread) * (n.kept_elements * activation_bytes(j) * b);
-    if (j.recompute == "full")
+    if (j.recompute == Recompute::kFull)
       r = {r.low * Assumed::recomputed_totals().low, r.point * Assumed::recomputed_totals().point,
            r.high * Assumed::recomputed_totals().high};
     return r * (n.part(n.split_kept, j.mp) / j.pp);
   }
   const double layers = layers_of_device(n, j);
   const double again =
-      j.recompute == "full"
+      j.recompute == Recompute::kFull
           ? (j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp)) : layers)
           : 0;
   Interval r(again * layer_input(n, j) * b);
@@ -108,9 +98,9 @@ Interval kept_by_pass(const Network& n, const Job& j) {
 }
 
 Interval logits_bytes(const Network& n, const Job& j) {
-  if (n.kind == "vision" || !n.transformer()) return {};
+  if (n.kind == ModelKind::kVision || !n.transformer()) return {};
   const double one = tokens(n, j) * n.vocab / j.mp * j.micro_batch(), e = activation_bytes(j);
-  if (n.kind == "encoder")
+  if (n.kind == ModelKind::kEncoder)
     return {0, 0.15 * one * (e + 4), one * (e + 4)};  // masked words only; none when fine-tuned
   return {4 * one, (j.eager ? 2 * e + 8 : e + 4) * one, (2 * e + 8) * one};
 }
@@ -131,7 +121,7 @@ Interval working_bytes(const Network& n, const Job& j) {
     for (const Matrix& m : layer_matrices(n)) largest = std::max(largest, m.in * m.out);
     r += Interval(0, 1, 2) * (2 * largest / j.mp);
   }
-  if (j.training && j.recompute == "full")
+  if (j.training && j.recompute == Recompute::kFull)
     r += Assumed::activations() * kept_layer(n, j);  // the layer that is being repeated
   return r;
 }
@@ -148,11 +138,11 @@ Held stage_params(const Network& n, const Job& j, bool first, bool last) {
   h.matrices = std::max(n.params - embedding_params(n) - head_params(n) - routed, 0.0) * share;
   h.experts = routed * share / j.ep;
   if (first) h.tables += embedding_params(n);
-  if (first && n.kind != "vision" && n.transformer())  // patches are a product
+  if (first && n.kind != ModelKind::kVision && n.transformer())  // patches are a product
     h.lookups = (embedding_params(n) - (n.tied && last ? n.hidden * n.vocab : 0)) / j.mp;
   if (last)
-    h.tables +=
-        n.tied && j.pp > 1 && n.transformer() && n.kind != "vision" ? n.hidden * n.vocab : head_params(n);
+    h.tables += n.tied && j.pp > 1 && n.transformer() && n.kind != ModelKind::kVision ? n.hidden * n.vocab
+                                                                                      : head_params(n);
   h.adapters = adapter_params(n, j) * share * (0.5 + 0.5 / j.mp);  // one of each pair is split
   h.tables /= j.mp, h.experts /= j.mp,
       h.matrices *= n.transformer() ? 1 / j.mp : n.part(n.split_params, j.mp);
@@ -163,7 +153,7 @@ Held fullest_stage(const Network& n, const Job& j) {
   return first.all() >= last.all() ? first : last;
 }
 
-void add(Memory& m, const char* what, const Interval& bytes) {
+void add(Memory& m, MemoryKind what, const Interval& bytes) {
   if (bytes.high <= 0) return;
   m.items.push_back({what, bytes});
   m.total += bytes;
@@ -171,19 +161,19 @@ void add(Memory& m, const char* what, const Interval& bytes) {
 
 void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
   const double shard = j.sharding, expert_shard = std::min(shard, expert_replicas(j));
-  const bool away = j.offload == "all", frozen = j.lora > 0;
+  const bool away = j.offload == Offload::kAll, frozen = j.lora > 0;
   const Interval plain = Interval(held.tables * weight_bytes(j)) + matrix_bytes(j) * held.matrices;
   const Interval experts = matrix_bytes(j) * held.experts;
   if (away || (j.stage >= 3 && shard > 1)) {
     const double one_layer =
         (n.params - expert_params(n) * (1 - 1 / j.ep)) / n.layers / j.mp * matrix_bytes(j).point;
-    add(m, "weights",
+    add(m, MemoryKind::kWeights,
         plain * (away ? 0 : 1 / shard) + Interval(1, 2, 3) * one_layer);  // the layer in use and the next
-    if (!away) add(m, "experts", experts * (1 / expert_shard));
+    if (!away) add(m, MemoryKind::kExperts, experts * (1 / expert_shard));
   } else {
-    add(m, "weights", plain), add(m, "experts", experts);
+    add(m, MemoryKind::kWeights, plain), add(m, MemoryKind::kExperts, experts);
   }
-  if (frozen) add(m, "adapters", Interval(weight_bytes(j), weight_bytes(j), 4) * held.adapters);
+  if (frozen) add(m, MemoryKind::kAdapters, Interval(weight_bytes(j), weight_bytes(j), 4) * held.adapters);
   if (!j.training) {
     if (away) m.host += (plain.point + experts.point) / (j.stage >= 3 ? shard : 1);
     return;
@@ -197,11 +187,11 @@ void add_states(Memory& m, const Network& n, const Job& j, const Held& held) {
   const double states = sharded(j.stage >= 1) * optimizer_bytes(j);
   // Some stacks accumulate half gradients in single precision.
   const double wide = gradient_bytes(j) == 2 && (j.passes() > 1 || j.pp > 1 || frozen) ? 2 : 1;
-  if (away || (j.offload == "optimizer" && j.stage >= 2))
-    add(m, "gradients", Interval(0.5, 1, 1.5) * std::min(Assumed::kBucket * 2, g));
-  else add(m, "gradients", {kept_gradients, kept_gradients, kept_gradients * wide});
-  if (j.offload == "none")
-    return add(m, "optimizer", frozen ? Interval(states / 3, states, states) : Interval(states));
+  if (away || (j.offload == Offload::kOptimizer && j.stage >= 2))
+    add(m, MemoryKind::kGradients, Interval(0.5, 1, 1.5) * std::min(Assumed::kBucket * 2, g));
+  else add(m, MemoryKind::kGradients, {kept_gradients, kept_gradients, kept_gradients * wide});
+  if (j.offload == Offload::kNone)
+    return add(m, MemoryKind::kOptimizer, frozen ? Interval(states / 3, states, states) : Interval(states));
   m.host += states;
   if (away) m.host += (plain.point + experts.point + g) / (j.stage >= 3 ? shard : 1);
   else if (j.stage >= 2) m.host += kept_gradients / (j.stage >= 3 ? shard : 1);
@@ -214,18 +204,18 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
     // 1F1B: the first stage waits for all that follow; virtual stages start more of them.
     const double flying =
         first ? std::min(j.pp, j.passes()) * (1 + (j.vpp > 1 ? (j.pp - 1) / (j.pp * j.vpp) : 0)) : 1;
-    add(m, "activations", kept_by_pass(n, j) * flying);
-    if (last) add(m, "logits", logits_bytes(n, j));
-  } else if (n.kind == "decoder") {
+    add(m, MemoryKind::kActivations, kept_by_pass(n, j) * flying);
+    if (last) add(m, MemoryKind::kLogits, logits_bytes(n, j));
+  } else if (n.kind == ModelKind::kDecoder) {
     const double context = n.seq + j.new_tokens;
-    add(m, "cache",
+    add(m, MemoryKind::kCache,
         Interval(layers_of_device(n, j) * cache_elements(n, j.mp) * context / j.cp * j.micro_batch() *
                  cache_bytes(j)));
-    if (last) add(m, "logits", Interval(1, 1, 2) * (j.micro_batch() * n.vocab * 4 / j.mp));
+    if (last) add(m, MemoryKind::kLogits, Interval(1, 1, 2) * (j.micro_batch() * n.vocab * 4 / j.mp));
   }
-  add(m, "workspace", working_bytes(n, j));
+  add(m, MemoryKind::kWorkspace, working_bytes(n, j));
   if (j.devices() > 1) {
-    Interval c = Assumed::communication(d);
+    Interval c = row(d.kind).communication * kGiB;
     if (j.training && j.replicas() > 1)
       c += Interval(0, 1, 2) * std::min(Assumed::kBucket, trained_params(n, j) * gradient_bytes(j));
     if (j.ep > 1)  // sent and received copies of one micro-batch
@@ -233,20 +223,21 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
     if (j.cp > 1)  // the neighbour's keys and values, twice
       c += Interval(1, 2, 4) *
            (activation_bytes(j) * tokens(n, j) * j.micro_batch() * cache_elements(n, j.mp));
-    add(m, "communication", c);
+    add(m, MemoryKind::kCommunication, c);
   }
-  add(m, "runtime", Assumed::runtime(d));
-  const Interval moving = m.of("activations") + m.of("workspace") + m.of("logits") + m.of("gradients");
-  add(m, "fragmentation",
+  add(m, MemoryKind::kRuntime, row(d.kind).runtime * kGiB);
+  const Interval moving = m.of(MemoryKind::kActivations) + m.of(MemoryKind::kWorkspace) +
+                          m.of(MemoryKind::kLogits) + m.of(MemoryKind::kGradients);
+  add(m, MemoryKind::kFragmentation,
       {0, moving.point * Assumed::fragmentation().point, moving.high * Assumed::fragmentation().high});
   return m;
 }
 
 }  // namespace
 
-Interval Memory::of(const char* what) const {
+Interval Memory::of(MemoryKind what) const {
   for (const MemoryItem& i : items)
-    if (std::strcmp(i.what, what) == 0) return i.bytes;
+    if (i.what == what) return i.bytes;
   return {};
 }
 
@@ -255,7 +246,7 @@ double kept_layer(const Network& n, const Job& j) {
   if (!n.transformer()) return kept_by_pass(n, j).point / layers_of_device(n, j);
   const KeptBytes k = kept_bytes(n, j);
   double one = k.whole / (j.sequence_parallel ? j.mp : 1) + k.split / j.mp;
-  if (!j.flash && j.recompute == "none") one += scores_bytes(n, j);
+  if (!j.flash && j.recompute == Recompute::kNone) one += scores_bytes(n, j);
   return one * b;
 }
 

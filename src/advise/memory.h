@@ -4,14 +4,29 @@
 #pragma once
 #include <vector>
 
-#include "advise/device.h"
 #include "advise/job.h"
 
 namespace yuloh::advise {
 
+// clang-format off
+enum class MemoryKind : uint8_t {
+  kWeights, kExperts, kAdapters, kGradients, kOptimizer, kActivations, kLogits, kCache, kWorkspace,
+  kCommunication, kRuntime, kFragmentation
+};
+template <>
+struct Table<MemoryKind> {
+  using enum MemoryKind;
+  static constexpr NameRow<MemoryKind> rows[] = {
+      {kWeights, "weights"},     {kExperts, "experts"},         {kAdapters, "adapters"},
+      {kGradients, "gradients"}, {kOptimizer, "optimizer"},     {kActivations, "activations"},
+      {kLogits, "logits"},       {kCache, "cache"},             {kWorkspace, "workspace"},
+      {kCommunication, "communication"}, {kRuntime, "runtime"}, {kFragmentation, "fragmentation"}};
+};
+// clang-format on
+static_assert(in_order<MemoryKind>());
+
 struct MemoryItem {
-  const char* what;  // weights, experts, adapters, gradients, optimizer, activations, logits, cache,
-                     // workspace, communication, runtime, fragmentation
+  MemoryKind what;
   Interval bytes;
 };
 struct Memory {
@@ -19,7 +34,7 @@ struct Memory {
   Interval total;
   double host = 0;  // bytes that offloading puts into host memory, for one device
 
-  Interval of(const char* what) const;
+  Interval of(MemoryKind what) const;
 };
 
 // What the fullest device of the job holds. `kind` of the device decides what its runtime takes.

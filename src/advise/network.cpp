@@ -76,11 +76,8 @@ void complete_parts(Network& n) {
 
 }  // namespace
 
-std::vector<std::string> complete(Network& n) {
-  std::vector<std::string> remarks;
-  if (n.kind != "decoder" && n.kind != "encoder" && n.kind != "vision" && n.kind != "totals")
-    value_error("advise: unknown kind of model, got '", n.kind,
-                "'; expected decoder, encoder, vision or totals.");
+std::vector<Remark> complete(Network& n) {
+  std::vector<Remark> remarks;
   if (n.params != 0) in_range("params", n.params, 1, 1e16), whole("params", n.params);
   if (!n.transformer()) {
     in_range("params", n.params, 1, 1e16);
@@ -114,13 +111,14 @@ std::vector<std::string> complete(Network& n) {
                 " parameters; expected 1e5 or more. Hint: check --params.");
   if (!shaped) {
     assume_shape(n);
-    remarks.push_back(cat("assumed_shape|", n.layers, "|", n.hidden));
+    remarks.push_back({RemarkKind::kShape, {n.layers, n.hidden}});
   }
-  if (n.seq == 0) n.seq = n.kind == "vision" ? 197 : 2048, remarks.push_back(cat("assumed_seq|", n.seq));
+  if (n.seq == 0)
+    n.seq = n.kind == ModelKind::kVision ? 197 : 2048, remarks.push_back({RemarkKind::kSeq, {n.seq}});
   if (n.heads == 0) {
     n.heads = std::max(1.0, std::round(n.hidden / 128));
     while (std::fmod(n.hidden, n.heads) != 0) --n.heads;
-    remarks.push_back(cat("assumed_heads|", n.heads));
+    remarks.push_back({RemarkKind::kHeads, {n.heads}});
   }
   if (n.kv_heads == 0) n.kv_heads = n.heads;
   if (n.kv_heads > n.heads || std::fmod(n.heads, n.kv_heads) != 0)
@@ -130,7 +128,8 @@ std::vector<std::string> complete(Network& n) {
     value_error("advise: hidden must be a multiple of heads, got ", n.hidden, " and ", n.heads,
                 ". Hint: check --hidden and --heads.");
   if (n.ffn == 0) n.ffn = n.gated ? 256 * std::ceil(n.hidden * 8 / 3 / 256) : 4 * n.hidden;
-  if (n.vocab == 0 && n.kind != "vision") n.vocab = 50304, remarks.push_back("assumed_vocab|50304");
+  if (n.vocab == 0 && n.kind != ModelKind::kVision)
+    n.vocab = 50304, remarks.push_back({RemarkKind::kVocab, {n.vocab}});
   complete_parts(n);
   const double from_shape = shape_params(n);
   if (n.params == 0) n.params = from_shape;
@@ -141,7 +140,7 @@ std::vector<std::string> complete(Network& n) {
         ", which have ", from_shape,
         "; expected a shape within a factor of 2. Hint: leave --params away, or give --ffn, --vocab.");
   if (std::abs(ratio - 1) > 0.03)
-    remarks.push_back(cat("shape_differs|", from_shape / 1e9, "|", n.params / 1e9));
+    remarks.push_back({RemarkKind::kShapeDiffers, {from_shape / 1e9, n.params / 1e9}});
   return remarks;
 }
 
@@ -196,12 +195,12 @@ double cache_elements(const Network& n, double mp) {
 }
 double embedding_params(const Network& n) {
   if (!n.transformer()) return 0;
-  if (n.kind == "vision") return n.hidden * (3 * 16 * 16 + n.seq + 1);
+  if (n.kind == ModelKind::kVision) return n.hidden * (3 * 16 * 16 + n.seq + 1);
   return n.hidden * (n.vocab + (n.rotary ? 0 : n.seq));
 }
 double head_params(const Network& n) {
   if (!n.transformer()) return 0;
-  if (n.kind == "vision") return n.hidden * (n.vocab > 0 ? n.vocab : 1000);
+  if (n.kind == ModelKind::kVision) return n.hidden * (n.vocab > 0 ? n.vocab : 1000);
   return n.tied ? 0 : n.hidden * n.vocab;
 }
 double shape_params(const Network& n) {
@@ -219,7 +218,7 @@ double layer_flops(const Network& n) {
 }
 double head_flops(const Network& n) {
   if (!n.transformer()) return 0;
-  return n.kind == "vision" ? 2 * head_params(n) : 2 * n.seq * n.hidden * n.vocab;
+  return n.kind == ModelKind::kVision ? 2 * head_params(n) : 2 * n.seq * n.hidden * n.vocab;
 }
 double forward_flops(const Network& n) { return n.layers * layer_flops(n) + head_flops(n); }
 

@@ -9,23 +9,37 @@
 #include <string>
 #include <vector>
 
+#include "advise/table.h"
+
 namespace yuloh::advise {
 
 // A figure and how far off it may be. Bytes or seconds; low <= point <= high.
 struct Interval {
   double low = 0, point = 0, high = 0;
-  Interval() = default;
-  Interval(double l, double p, double h) : low(l), point(p), high(h) {}
-  explicit Interval(double exact) : low(exact), point(exact), high(exact) {}
+  constexpr Interval() = default;
+  constexpr Interval(double l, double p, double h) : low(l), point(p), high(h) {}
+  constexpr explicit Interval(double exact) : low(exact), point(exact), high(exact) {}
   Interval& operator+=(const Interval& o) { return low += o.low, point += o.point, high += o.high, *this; }
   Interval operator*(double f) const { return {low * f, point * f, high * f}; }
 };
 inline Interval operator+(Interval a, const Interval& b) { return a += b; }
 
+// The first three are transformers; of kTotals the totals of a sample are known.
+enum class ModelKind : uint8_t { kDecoder, kEncoder, kVision, kTotals };
+template <>
+struct Table<ModelKind> {
+  static constexpr const char *what = "kind of model", *hint = "--kind";
+  static constexpr NameRow<ModelKind> rows[] = {{ModelKind::kDecoder, "decoder"},
+                                                {ModelKind::kEncoder, "encoder"},
+                                                {ModelKind::kVision, "vision"},
+                                                {ModelKind::kTotals, "totals"}};
+};
+static_assert(in_order<ModelKind>());
+
 struct Network {
   std::string name;
-  std::string kind = "decoder";  // decoder, encoder, vision: transformers; totals: per-sample totals below
-  double params = 0;             // all of them; 0: from the shape
+  ModelKind kind = ModelKind::kDecoder;
+  double params = 0;  // all of them; 0: from the shape
   double layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, seq = 0, vocab = 0;
   double head_dim = 0;  // of queries, keys and values; 0: hidden / heads
   // Latent attention (DeepSeek): keys and values made from kv_rank numbers a token, queries from q_rank (0:
@@ -37,7 +51,7 @@ struct Network {
   bool gated = false;   // feed-forward of three matrices (SwiGLU), RMS norm, no dropout
   bool tied = true;     // the output projection is the embedding
   bool rotary = false;  // no table of positions
-  // kind totals: of one sample, forward
+  // kTotals: of one sample, forward
   double forward_flops = 0;
   double kept_elements = 0;     // kept for the backward pass
   double again_flops = 0;       // of forward_flops, what the model's own recompute does twice
@@ -50,7 +64,7 @@ struct Network {
   double split_params = 0, split_flops = 0, split_kept = 0, split_sent = 0, split_by = 0;
   double fixed_bytes = 0;  // held whatever the batch: running statistics, constants
 
-  bool transformer() const { return kind != "totals"; }
+  bool transformer() const { return kind != ModelKind::kTotals; }
   bool splits_by(double mp) const {
     return mp == 1 ||
            (std::fmod(transformer() ? heads : split_by, mp) == 0 && (transformer() || split_by > 1));
@@ -62,6 +76,7 @@ struct Network {
 // The matrices of an average layer (of all kinds where layers differ): what parameters, arithmetic and
 // adapters follow from.
 enum class Part { kQuery, kKey, kValue, kOut, kFeed, kExpert, kRouter };
+constexpr unsigned bit(Part p) { return 1U << static_cast<unsigned>(p); }
 struct Matrix {
   Part part;
   double in, out, count;
@@ -69,9 +84,23 @@ struct Matrix {
 };
 std::vector<Matrix> layer_matrices(const Network& n);
 
-// Fills in what follows from the rest and refuses what cannot be. Returns remarks for the reader (assumptions
-// made).
-std::vector<std::string> complete(Network& n);
+// What was assumed, for the reader; python/yuloh/advise/words.py has the sentences.
+enum class RemarkKind : uint8_t { kShape, kSeq, kHeads, kVocab, kShapeDiffers };
+template <>
+struct Table<RemarkKind> {
+  static constexpr NameRow<RemarkKind> rows[] = {{RemarkKind::kShape, "assumed_shape"},
+                                                 {RemarkKind::kSeq, "assumed_seq"},
+                                                 {RemarkKind::kHeads, "assumed_heads"},
+                                                 {RemarkKind::kVocab, "assumed_vocab"},
+                                                 {RemarkKind::kShapeDiffers, "shape_differs"}};
+};
+static_assert(in_order<RemarkKind>());
+struct Remark {
+  RemarkKind what;
+  std::vector<double> numbers;
+};
+// Fills in what follows from the rest and refuses what cannot be.
+std::vector<Remark> complete(Network& n);
 
 double layer_params(const Network& n);      // of one layer
 double embedding_params(const Network& n);  // table of tokens and positions

@@ -17,13 +17,11 @@ namespace {
 // Share of the dense peak that products reach inside a training step. Published end-to-end shares are 0.4 to
 // 0.52 on A100 for large GPTs (arXiv:2104.04473 table 1, arXiv:2205.05198 table 5), best products alone reach
 // 0.87 (A100), 0.80 (H100), 0.51 (MI300X).
-double matrix_share(const Device& d, const std::string& precision, bool generates) {
+double matrix_share(const Device& d, Precision p, bool generates) {
   if (d.matrix_efficiency > 0) return d.matrix_efficiency;
-  if (precision == "fp32") return d.kind == "cpu" ? 0.65 : 0.7;
-  if (generates && d.kind == "gpu" && (precision == "fp16" || precision == "bf16"))
+  if (generates && d.kind == DeviceKind::kGpu && (p == Precision::kFp16 || p == Precision::kBf16))
     return 0.7;  // prompts of TensorRT-LLM on A100
-  if (d.kind == "edge" || d.kind == "npu") return 0.4;
-  return 0.6;
+  return p == Precision::kFp32 ? row(d.kind).fp32 : row(d.kind).lower;
 }
 double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream_efficiency : 0.75; }
 // Of the share of large products, what many small ones of experts reach, permutation and uneven loads
@@ -40,7 +38,6 @@ constexpr double kHopsSeen = 0.5;     // of a pipeline's hops, what no other mic
 constexpr double kHostStream = 40e9;  // bytes/s of the host's memory for one device's Adam (20e9 to 80e9)
 constexpr double kAgain = 1 / 3.0;    // element by element work of a forward pass, of that of a whole step
 
-double launch_seconds(const Device& d) { return d.kind == "cpu" ? 2e-6 : d.kind == "edge" ? 10e-6 : 5e-6; }
 constexpr double kRamp = 0.6;  // of a launch: filling and draining the device, which no queue hides
 
 struct Group {
@@ -75,12 +72,12 @@ double passes_of(const Job& j) { return !j.training ? 1 : j.lora > 0 ? 2 : 3; }
 
 Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, double peak, double stream) {
   const double b = j.micro_batch(), layers = layers_of_device(n, j);
-  const double again = j.recompute != "full"    ? 0
+  const double again = j.recompute != Recompute::kFull ? 0
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
   const double passes = passes_of(j), adapters = 2 * n.seq * adapter_params(n, j) / n.layers;
   const bool prompt =
-      !j.training && n.kind == "decoder";  // logits of the last position, and half of the scores
+      !j.training && n.kind == ModelKind::kDecoder;  // logits of the last position, and half of the scores
   double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) +
                  3 * layers * adapters;
   if (j.training && !n.transformer()) flops += layers / n.layers * n.again_flops;
@@ -93,15 +90,15 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     flops += (passes * layers + again * (j.training ? 1 : 0)) * routed * (1 / kGrouped - 1);
   }
   double passes_over_weights = passes;
-  if (j.training && j.recompute == "full")
+  if (j.training && j.recompute == Recompute::kFull)
     flops += again * (layer_flops(n) + adapters), passes_over_weights += again / layers;
-  if (j.training && j.recompute == "selective") flops += layers * score_flops(n);
+  if (j.training && j.recompute == Recompute::kSelective) flops += layers * score_flops(n);
   Pass p;
   const double weights = read_bytes(n, j) * passes_over_weights;
   const double mine = n.transformer() ? 1 / j.mp / j.cp : n.part(n.split_flops, j.mp);
   p.arithmetic = std::max(flops * b * mine / peak, weights / stream);
   Job plain = j;
-  plain.recompute = "none";
+  plain.recompute = Recompute::kNone;
   // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
   // often.
   const double kept = n.transformer() ? kept_layer(n, plain) * layers
@@ -109,9 +106,9 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                                             n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
   // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in
   // between.
-  const double moves = j.training                                  ? (n.transformer() ? 3 : 6)
-                       : !n.transformer() && j.precision == "int8" ? 0.5
-                                                                   : 1;
+  const double moves = j.training                                            ? (n.transformer() ? 3 : 6)
+                       : !n.transformer() && j.precision == Precision::kInt8 ? 0.5
+                                                                             : 1;
   p.elementwise = kept * moves / stream;
   if (again > 0) p.elementwise *= 1 + again / layers * kAgain;
   if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops * kAgain;
@@ -119,7 +116,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
       j.weight_bits < 16)  // widened for every pass: written, and read by the product
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
   const double kernels = (n.transformer() ? 12 : 4) + (n.experts > 0 ? 24 : 0) + (j.lora > 0 ? 8 : 0);
-  p.launch = layers * kernels * (j.training ? 3 : 1) * launch_seconds(d);
+  p.launch = layers * kernels * (j.training ? 3 : 1) * row(d.kind).launch;
   if (j.mp > 1 && !n.transformer())                 // after every pair, and before it on the way back
     p.tensor = 2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
                all_reduce(activation_bytes(j) * n.split_sent / n.layers / 2 * b, j.mp, link_of(d, f, j.mp));
@@ -143,7 +140,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   return p;
 }
 
-void add(StepTime& s, const char* what, double seconds) {
+void add(StepTime& s, TimeKind what, double seconds) {
   if (seconds <= 0) return;
   s.items.push_back({what, seconds});
   s.seconds += Interval(seconds);
@@ -175,7 +172,7 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
 }
 
 double offload_seconds(const Network& n, const Job& j, const Device& d) {
-  if (j.offload == "none") return 0;
+  if (j.offload == Offload::kNone) return 0;
   const double p = trained_params(n, j), rate = std::max(d.host_link, 1e9) * kLinkShare;
   const double mine = j.stage >= 1 ? p / j.sharding : p;
   double s = 0;
@@ -183,7 +180,7 @@ double offload_seconds(const Network& n, const Job& j, const Device& d) {
     s += mine * (gradient_bytes(j) + weight_bytes(j)) / rate;
     s += mine * (2 * optimizer_bytes(j) + 6) / kHostStream;
   }
-  if (j.offload == "all")
+  if (j.offload == Offload::kAll)
     s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) /
          (j.stage >= 1 ? j.sharding : 1) / rate;
   return s;
@@ -193,47 +190,48 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
               double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double m = j.passes(), work = p.work();
-  add(s, "arithmetic", m * p.arithmetic);
-  add(s, "elementwise", m * p.elementwise);
-  add(s, "launch", m * (work - p.arithmetic - p.elementwise));
-  add(s, "tensor", m * p.tensor);
-  add(s, "experts", m * p.experts);
-  add(s, "context", m * p.context);
+  add(s, TimeKind::kArithmetic, m * p.arithmetic);
+  add(s, TimeKind::kElementwise, m * p.elementwise);
+  add(s, TimeKind::kLaunch, m * (work - p.arithmetic - p.elementwise));
+  add(s, TimeKind::kTensor, m * p.tensor);
+  add(s, TimeKind::kExperts, m * p.experts);
+  add(s, TimeKind::kContext, m * p.context);
   if (j.pp > 1) {
     const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
                        (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j.devices()).rate;
-    add(s, "pipeline", m * j.vpp * 2 * hop * kHopsSeen);
-    add(s, "bubble", (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
+    add(s, TimeKind::kPipeline, m * j.vpp * 2 * hop * kHopsSeen);
+    add(s, TimeKind::kBubble, (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
     s.bubble = (j.pp - 1) / j.vpp / (m + (j.pp - 1) / j.vpp);
   }
   const double mine = trained_params(n, j) / (j.stage >= 1 ? j.sharding : 1);
-  if (j.offload == "none")
-    add(s, "optimizer", mine * (2 * optimizer_bytes(j) + 2 * weight_bytes(j) + gradient_bytes(j)) / stream);
-  add(s, "data", data_seconds(n, j, d, f, work * 2 / 3, work));
-  add(s, "offload", offload_seconds(n, j, d));
+  if (j.offload == Offload::kNone)
+    add(s, TimeKind::kOptimizer,
+        mine * (2 * optimizer_bytes(j) + 2 * weight_bytes(j) + gradient_bytes(j)) / stream);
+  add(s, TimeKind::kData, data_seconds(n, j, d, f, work * 2 / 3, work));
+  add(s, TimeKind::kOffload, offload_seconds(n, j, d));
 }
 
 void inference(StepTime& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
                double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double work = p.work();
-  add(s, "arithmetic", j.pp * p.arithmetic);
-  add(s, "elementwise", j.pp * p.elementwise);
-  add(s, "launch", j.pp * (work - p.arithmetic - p.elementwise));
-  add(s, "tensor", j.pp * p.tensor);
-  add(s, "experts", j.pp * p.experts);
-  add(s, "context", j.pp * p.context);
-  if (n.kind == "decoder" && j.new_tokens > 0) {
-    add(s, "tokens", j.new_tokens * token_seconds(n, j, d, f, n.seq + j.new_tokens / 2));
+  add(s, TimeKind::kArithmetic, j.pp * p.arithmetic);
+  add(s, TimeKind::kElementwise, j.pp * p.elementwise);
+  add(s, TimeKind::kLaunch, j.pp * (work - p.arithmetic - p.elementwise));
+  add(s, TimeKind::kTensor, j.pp * p.tensor);
+  add(s, TimeKind::kExperts, j.pp * p.experts);
+  add(s, TimeKind::kContext, j.pp * p.context);
+  if (n.kind == ModelKind::kDecoder && j.new_tokens > 0) {
+    add(s, TimeKind::kTokens, j.new_tokens * token_seconds(n, j, d, f, n.seq + j.new_tokens / 2));
   }
-  add(s, "offload", offload_seconds(n, j, d));
+  add(s, TimeKind::kOffload, offload_seconds(n, j, d));
 }
 
 }  // namespace
 
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
-  std::string used;
-  const double peak = peak_for(d, j.precision, &used), stream = d.bandwidth * stream_share(d);
+  const Precision used = used_for(d, j.precision);
+  const double peak = d.peak(used), stream = d.bandwidth * stream_share(d);
   const double b = j.micro_batch(), layers = layers_of_device(n, j);
   // Weights are read once for the whole batch; of the experts, those that any of its tokens met.
   const double routed = expert_params(n) * layers / n.layers / j.mp / j.ep;
@@ -252,14 +250,15 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
         layers * n.expert_share() * 2 *
         all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
   const double launch =
-      layers * (12 + (n.experts > 0 ? 12 : 0)) * launch_seconds(d) / 2;  // replayed from a graph
+      layers * (12 + (n.experts > 0 ? 12 : 0)) * row(d.kind).launch / 2;  // replayed from a graph
   return j.pp * (std::max({read + kRamp * launch, count, launch}) + talk);
 }
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   StepTime s;
-  const double dense = peak_for(d, j.precision, &s.precision);
-  const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == "decoder"),
+  s.precision = used_for(d, j.precision);
+  const double dense = d.peak(s.precision);
+  const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == ModelKind::kDecoder),
                stream = d.bandwidth * stream_share(d);
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
@@ -268,7 +267,7 @@ StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& 
                                           : Interval(point * 0.7, point, point * 1.6);
   if (n.experts > 0) s.seconds.high *= 1.6;
   s.flops = passes_of(j) * forward_flops(n) * j.batch;
-  if (!j.training && n.kind == "decoder") s.flops *= 1 + j.new_tokens / n.seq;
+  if (!j.training && n.kind == ModelKind::kDecoder) s.flops *= 1 + j.new_tokens / n.seq;
   s.share_of_peak = s.flops / point / (dense * j.devices());
   return s;
 }

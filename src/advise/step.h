@@ -7,19 +7,40 @@
 
 namespace yuloh::advise {
 
+// clang-format off
+enum class TimeKind : uint8_t {
+  kArithmetic, kElementwise, kOptimizer, kLaunch, kTensor, kExperts, kContext, kPipeline, kBubble, kData,
+  kOffload, kTokens
+};
+struct TimeRow {
+  TimeKind id;
+  const char* name;
+  bool talk;  // communication
+};
+template <>
+struct Table<TimeKind> {
+  using enum TimeKind;
+  static constexpr TimeRow rows[] = {
+      {kArithmetic, "arithmetic", false}, {kElementwise, "elementwise", false}, {kOptimizer, "optimizer", false},
+      {kLaunch, "launch", false},         {kTensor, "tensor", true},            {kExperts, "experts", true},
+      {kContext, "context", true},        {kPipeline, "pipeline", true},        {kBubble, "bubble", false},
+      {kData, "data", true},              {kOffload, "offload", true},          {kTokens, "tokens", false}};
+};
+// clang-format on
+static_assert(in_order<TimeKind>());
+
 struct TimeItem {
-  const char* what;  // arithmetic, elementwise, optimizer, launch, tensor, experts, context, pipeline,
-                     // bubble, data, offload, tokens
+  TimeKind what;
   double seconds;
 };
 struct StepTime {
   std::vector<TimeItem> items;
   Interval seconds;
-  double bubble = 0;         // idle share of the pipeline
-  double flops = 0;          // of the model, all devices, without what recompute repeats
-  double share_of_peak = 0;  // model FLOPs/s over peak FLOPs/s
-  std::string precision;     // the arithmetic that the device really uses
-  bool measured = false;     // efficiencies measured on the device, not assumed
+  double bubble = 0;                       // idle share of the pipeline
+  double flops = 0;                        // of the model, all devices, without what recompute repeats
+  double share_of_peak = 0;                // model FLOPs/s over peak FLOPs/s
+  Precision precision = Precision::kBf16;  // the arithmetic that the device really uses
+  bool measured = false;                   // efficiencies measured on the device, not assumed
 };
 
 // A token more for each of the micro-batch's sequences, when each has `context` behind it (decoders).

@@ -51,10 +51,9 @@ void fields_job(V& v, T& j) {
 }
 template <class V, class T>
 void fields_device(V& v, T& d) {
-  v("name", d.name), v("kind", d.kind), v("memory", d.memory), v("bandwidth", d.bandwidth), v("fp32", d.fp32),
-      v("tf32", d.tf32);
-  v("fp16", d.fp16), v("bf16", d.bf16), v("fp8", d.fp8), v("int8", d.int8), v("link", d.link),
-      v("host_link", d.host_link);
+  v("name", d.name), v("kind", d.kind), v("memory", d.memory), v("bandwidth", d.bandwidth);
+  for (const PrecisionRow& p : Table<Precision>::rows) v(p.name, d.peaks[static_cast<size_t>(p.id)]);
+  v("link", d.link), v("host_link", d.host_link);
   v("watts", d.watts), v("per_node", d.per_node), v("matrix_efficiency", d.matrix_efficiency);
   v("stream_efficiency", d.stream_efficiency), v("spread", d.spread), v("price", d.price);
 }
@@ -71,9 +70,22 @@ void fields_axes(V& v, T& a) {
 template <class V, class T>
 void fields_freedom(V& v, T& f) {
   v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp);
-  v("dp", f.dp), v("mp", f.mp), v("pp", f.pp), v("sharding", f.sharding), v("cp", f.cp), v("ep", f.ep),
-      v("vpp", f.vpp);
+  for (const Degree& k : kDegrees) v(k.name, f.*k.fixed);
 }
+
+template <class T>
+void read(nb::handle h, T& to) {
+  to = nb::cast<T>(h);
+}
+template <Word E>
+void read(nb::handle h, E& to) {
+  to = read_word<E>(nb::cast<std::string>(h));
+}
+template <Word E>
+void read(nb::handle h, std::vector<E>& to) {
+  for (const std::string& w : nb::cast<std::vector<std::string>>(h)) to.push_back(read_word<E>(w));
+}
+void read(nb::handle h, Targets& to) { to = read_targets(nb::cast<std::string>(h)); }
 
 struct Reader {
   nb::dict from;
@@ -83,7 +95,7 @@ struct Reader {
     if (!from.contains(name)) return;
     ++used;
     try {
-      to = nb::cast<T>(from[name]);
+      read(from[name], to);
     } catch (const nb::cast_error&) {
       value_error("advise: ", name, " has the wrong type, got ", nb::repr(from[name]).c_str(), ".");
     }
@@ -96,8 +108,9 @@ struct Reader {
 struct Writer {
   nb::dict to;
   template <class T>
-  void operator()(const char* name, const T& v) {
-    to[name] = v;
+  void operator()(const char* key, const T& v) {
+    if constexpr (Word<T> || std::is_same_v<T, Targets>) to[key] = name(v);
+    else to[key] = v;
   }
 };
 
@@ -122,8 +135,8 @@ nb::object object_of(const Layout& l, const Device& d) {
   fields_job(job, l.job);
   nb::list items, times;
   for (const MemoryItem& i : l.memory.items)
-    items.append(nb::make_tuple(i.what, i.bytes.low, i.bytes.point, i.bytes.high));
-  for (const TimeItem& i : l.step.items) times.append(nb::make_tuple(i.what, i.seconds));
+    items.append(nb::make_tuple(name(i.what), i.bytes.low, i.bytes.point, i.bytes.high));
+  for (const TimeItem& i : l.step.items) times.append(nb::make_tuple(name(i.what), i.seconds));
   nb::dict r;
   r["job"] = job.to, r["devices"] = l.job.devices(), r["micro_batch"] = l.job.micro_batch(),
   r["passes"] = l.job.passes();
@@ -131,7 +144,7 @@ nb::object object_of(const Layout& l, const Device& d) {
   r["verdict"] = verdict(l.memory, d);
   r["time"] = times, r["seconds"] = object_of(l.step.seconds), r["bubble"] = l.step.bubble,
   r["flops"] = l.step.flops;
-  r["share_of_peak"] = l.step.share_of_peak, r["precision_used"] = l.step.precision,
+  r["share_of_peak"] = l.step.share_of_peak, r["precision_used"] = name(l.step.precision),
   r["measured"] = l.step.measured;
   return r;
 }
@@ -158,7 +171,12 @@ std::vector<Device> devices_from(nb::list l) {
 nb::object completed(nb::dict network) {
   Network n = read_network(network);
   nb::list remarks;
-  for (const std::string& s : complete(n)) remarks.append(s);
+  for (const Remark& m : complete(n)) {
+    nb::list one;
+    one.append(name(m.what));
+    for (double x : m.numbers) one.append(x);
+    remarks.append(nb::tuple(one));
+  }
   Writer w;
   fields_network(w, n);
   nb::dict r;
@@ -192,7 +210,7 @@ nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict
   nb::list r;
   for (const Change& c : together ? changes_to_fit(q.n, q.j, d, q.f) : changes(q.n, q.j, d, q.f)) {
     nb::dict one;
-    one["what"] = c.what, one["detail"] = c.detail, one["saved"] = c.saved,
+    one["what"] = name(c.what), one["detail"] = c.detail, one["saved"] = c.saved,
     one["time_factor"] = c.time_factor, one["fits"] = c.fits;
     one["after"] = object_of(c.after, d);
     r.append(one);
@@ -343,10 +361,38 @@ nb::object group_decoding(nb::dict network, nb::dict job, nb::dict device, nb::d
   return r;
 }
 
+// -- the words of a question, as tuples (python/yuloh/advise/terms.py) -------------------------------------
+template <class Rows, class Of>
+nb::tuple column(const Rows& rows, const Of& of) {
+  nb::list r;
+  for (const auto& one : rows) r.append(of(one));
+  return nb::tuple(r);
+}
+template <Word E>
+nb::tuple names_of() {
+  return column(Table<E>::rows, [](const auto& r) { return r.name; });
+}
+nb::object terms() {
+  nb::dict r;
+  r["precision"] = names_of<Precision>(), r["optimizer"] = names_of<Optimizer>();
+  r["recompute"] = names_of<Recompute>(), r["offload"] = names_of<Offload>();
+  r["target"] = names_of<Target>(), r["model"] = names_of<ModelKind>(), r["device"] = names_of<DeviceKind>();
+  r["memory"] = names_of<MemoryKind>(), r["time"] = names_of<TimeKind>(),
+  r["change"] = names_of<ChangeKind>();
+  r["degree"] = column(kDegrees, [](const Degree& k) { return k.name; });
+  r["dtype"] = column(Table<Precision>::rows, [](const PrecisionRow& p) { return p.dtype; });
+  r["class"] = column(Table<Optimizer>::rows, [](const OptimizerRow& o) { return o.class_name; });
+  r["parts"] = column(Table<Target>::rows, [](const TargetRow& t) { return t.parts; });
+  r["talk"] = column(Table<TimeKind>::rows, [](const TimeRow& t) { return t.talk; });
+  r["same"] = column(Table<ChangeKind>::rows, [](const ChangeRow& c) { return c.same; });
+  return r;
+}
+
 }  // namespace
 
 void bind_advise(nb::module_& m) {
   using namespace nb::literals;
+  m.def("advise_terms", &terms);
   m.def("advise_network", &completed, "network"_a);
   m.def("advise_layout", &layout, "network"_a, "job"_a, "device"_a, "fabric"_a);
   m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a,

@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import _core
 from . import catalogue, from_plan, question
 from . import prices as prices_of
+from .terms import DEGREES
 
 NUMBERS = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "seq", "vocab", "head_dim")
 NUMBERS += ("experts", "active", "expert_ffn", "shared_experts", "dense_layers")
@@ -59,7 +60,7 @@ def question_from(args):
         raise ValueError(f"advise: --input is for a script or a model file, got it for {title}. Hint: FILE.py:NAME --input SHAPE.")
     remarks = job.pop("remarks", [])
     if source == "preset" and network["kind"] in ("decoder", "encoder") and "seq" not in given:
-        remarks = [*remarks, f"preset_seq|{network['seq']}"]
+        remarks = [*remarks, ("preset_seq", network["seq"])]
     own_micro = job.pop("own_micro", None)
     network.update(given)
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
@@ -120,18 +121,12 @@ def _job(args) -> dict:
         "recompute",
         "offload",
         "new_tokens",
-        "dp",
-        "mp",
-        "pp",
-        "sharding",
+        *DEGREES,
         "stage",
         "lora",
         "lora_targets",
         "weight_bits",
         "cache_bits",
-        "ep",
-        "cp",
-        "vpp",
     ):
         if getattr(args, name) is not None:
             job[name] = getattr(args, name)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from .. import _core
+from .terms import DEVICE_KINDS, PRECISIONS
 
 HERE = Path(__file__).parent
 # What one unit of the catalogue is in the core's units (bytes, bytes/s, operations/s, watts).
@@ -26,14 +27,12 @@ SCALE = {
     "link": 1e9,
     "host_link": 1e9,
     "watts": 1.0,
-    **{p: 1e12 for p in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")},
+    **{p: 1e12 for p in PRECISIONS},
 }
 # Kinds of sources; a derived figure follows from read ones by the rule in its note.
 KINDS = ("vendor", "secondary", "derived", "article", "recalled")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 # What devices are bought for; of each the verdict names one.
 USES = ("course", "workstation", "server", "china", "edge", "cpu")
-DEVICE_KINDS = ("gpu", "npu", "edge", "cpu")
 SHARES = ("matrix_efficiency", "stream_efficiency", "spread")  # what was measured of it beside figures
 
 

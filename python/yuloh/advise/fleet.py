@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Dict, List, Sequence
 
+from .terms import CLASSES, PLANNED, TARGETS
+
 LEVEL = {2: "os_g", 3: "p_g_os"}
-OPTIMIZER = {"sgd": "SGD", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "lamb": "Lamb"}
 # From outside to inside, as the plan reckons: what talks most lies nearest. Paddle's default has dp outside pp.
 ORDER = ("pp", "dp", "sharding", "sep", "mp")
 EXPERT_ORDER = ("pp", "moe_sharding", "ep", "dp", "sharding", "sep", "cp", "mp")
@@ -67,10 +68,8 @@ def refusal(network: Dict[str, object], job: Dict[str, object]) -> str:
 
 def _targets(job) -> set:
     """Which of q, k, v, o, ffn have adapters."""
-    words = set(str(job.get("lora_targets") or "attention").split(","))
-    found = words & {"q", "k", "v", "o", "ffn"}
-    found |= set("qkvo") if words & {"attention", "all"} else set()
-    return found | ({"ffn"} if "all" in words else set())
+    words = str(job.get("lora_targets") or "attention").split(",")
+    return {one for one in ("q", "k", "v", "o", "ffn") if any(TARGETS[one] & TARGETS[word] for word in words)}
 
 
 def skeleton(
@@ -95,8 +94,9 @@ def skeleton(
         "",
     ]
     lines += _transformer(network, job) if transformer else list(model) or ["model = paddle.nn.Linear(16, 16)  # yours"]
-    dtype = {"bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}.get(str(job["precision"]))
-    name = OPTIMIZER.get(str(job["optimizer"]), "AdamW")
+    dtype = PLANNED[str(job["precision"])]
+    dtype = "" if dtype == "float32" else dtype
+    name = CLASSES[str(job["optimizer"])] or "AdamW"
     trained = "[p for p in model.parameters() if not p.stop_gradient]"
     lines.append(f"optimizer = paddle.optimizer.{name}(learning_rate=1e-4, parameters={trained})")
     if dtype:
@@ -142,7 +142,7 @@ def _remarks(job, network) -> List[str]:
         said.append("# to train or fine-tune it, put your own model in its place and load weights: model.set_state_dict(paddle.load(FILE))")
         if network["kv_heads"] < network["heads"]:
             said.append(f"# keys and values have {int(network['kv_heads'])} heads in it; here as many as queries")
-    if job["optimizer"] not in OPTIMIZER:
+    if not CLASSES[str(job["optimizer"])]:
         said.append(f"# {job['optimizer']} is not in paddle.optimizer: AdamW, with more states, stands for it")
     if job.get("cp", 1) > 1:
         said.append("# the positions are split over this group; keys and values must go round in your attention")

@@ -10,23 +10,8 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from . import contained
 
 from .split import split_fields, split_sentence
+from .terms import CLASSES, PLANNED
 
-PRECISION = {
-    "fp32": "float32",
-    "tf32": "float32",
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "fp8": "bfloat16",
-    "int8": "float32",
-}
-OPTIMIZER = {
-    "sgd": "SGD",
-    "momentum": "Momentum",
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "lamb": "Lamb",
-    "adafactor": "Adam",
-}
 DOUBT = 0.05  # of bytes that a Plan gave: another executor keeps other temporaries
 
 
@@ -135,7 +120,7 @@ def _open_sizes(path: str, program, specs, job):
             sizes[label] = [said.get(label, PIXELS if len(ports[i][1]) == 4 and axis >= 2 else POSITIONS)]
     if assumed:
         shapes = [[(sizes[slots[i, a]][0] if a else "?") if n < 0 else n for a, n in enumerate(dims)] for i, (_, dims) in enumerate(ports)]
-        job["remarks"] = ["assumed_sizes|" + "; ".join(f"{ports[i][0]} {','.join(map(str, s))}" for i, s in enumerate(shapes))]
+        job["remarks"] = [("assumed_sizes", "; ".join(f"{ports[i][0]} {','.join(map(str, s))}" for i, s in enumerate(shapes)))]
     return sizes, batch
 
 
@@ -167,10 +152,10 @@ def planned_as(job: Dict[str, object]) -> List[str]:
     """Sentences where the plan is of another optimizer or precision than the job, which has none of its own here."""
     said = []
     optimizer, precision = str(job.get("optimizer", "adamw")), str(job.get("precision", "bf16"))
-    if job.get("training", True) and OPTIMIZER[optimizer].lower() != optimizer:
-        said.append(f"the plan is of {OPTIMIZER[optimizer]}: {optimizer} has none here; the table of memory counts {optimizer}")
+    if job.get("training", True) and not CLASSES[optimizer]:
+        said.append(f"the plan is of Adam: {optimizer} has none here; the table of memory counts {optimizer}")
     if precision in ("fp8", "int8"):
-        said.append(f"the plan is of {PRECISION[precision]}: {precision} has none here; the table of memory counts {precision}")
+        said.append(f"the plan is of {PLANNED[precision]}: {precision} has none here; the table of memory counts {precision}")
     return said
 
 
@@ -193,11 +178,11 @@ def _facts(model, specs, job, batch: int, limit: Optional[int]) -> dict:
     from .facts import facts
 
     training = bool(job.get("training", True))
-    words = {"training": training, "precision": PRECISION[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit}
+    words = {"training": training, "precision": PLANNED[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit}
     if job.get("script", {}).get("cast"):
         words["precision"] = f"amp-{words['precision']}"
     if training:
-        words["optimizer"] = OPTIMIZER[str(job.get("optimizer", "adamw"))]
+        words["optimizer"] = CLASSES[str(job.get("optimizer", "adamw"))] or "Adam"
     try:
         return facts(model, specs, **words)
     except Exception as error:  # whatever the user's model raises: one sentence, no traceback
@@ -210,7 +195,7 @@ def _facts(model, specs, job, batch: int, limit: Optional[int]) -> dict:
 
 def _network(a: dict, b: dict, batch: int, job, title: str):
     """What the core needs of two facts, at `batch` and twice as much."""
-    element = 2 if PRECISION[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
+    element = 2 if PLANNED[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
 
     def grows(f):  # a sample's share, from the difference; never below nothing
         return max(0.0, (f(b["memory"]) - f(a["memory"])) / batch)

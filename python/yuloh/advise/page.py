@@ -21,22 +21,9 @@ from . import words as w
 from .cost_picture import NARROW, WIDE, pareto
 from .question import Question
 from .section import focus_row
+from .terms import MEMORY
 
-ITEMS = (
-    "weights",
-    "experts",
-    "adapters",
-    "gradients",
-    "optimizer",
-    "activations",
-    "logits",
-    "cache",
-    "workspace",
-    "communication",
-    "runtime",
-    "fragmentation",
-)
-PALETTE = dict(zip(ITEMS, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
+PALETTE = dict(zip(MEMORY, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
 # Long tables, below the pictures and the sliders.
 LOWER = ("devices", "recommended", "rates", "matrix", "scenarios")
 SIDE_BY_SIDE = 6  # devices of the what-if

@@ -9,9 +9,8 @@ from typing import Dict, List, Optional, Tuple
 
 from .. import _core
 from . import catalogue
+from .terms import DEGREES
 
-# What a layout consists of, and what a search decides.
-DEGREES = ("dp", "mp", "pp", "sharding", "cp", "ep", "vpp")
 # Samples of one optimizer step where none are given, by class of size.
 DEFAULT_BATCH = (64, 32, 64, 512)
 
@@ -36,7 +35,7 @@ class Question:
     prices: Dict[str, float] = field(default_factory=dict)
     currency: str = ""
     most: int = 128
-    remarks: List[str] = field(default_factory=list)
+    remarks: List[object] = field(default_factory=list)  # sentences, and (key, ...) of words.remark
     facts: Optional[dict] = None  # of the planned model, where there is one
     own_micro: Optional[float] = None  # samples of a pass as the script has it; a search may choose others
 
@@ -57,7 +56,7 @@ class Question:
             elif self.size_class >= 2:
                 self.job["micro"] = 1
         if training and not self.given_batch:
-            self.remarks.append(f"assumed_batch|{self.job['batch']:.0f}")
+            self.remarks.append(("assumed_batch", f"{self.job['batch']:.0f}"))
         self.job = floats(self.job)
         if not self.devices:
             self.devices = catalogue.reckoned(bool(training))

@@ -9,6 +9,7 @@ from ..report.text import duration, percent
 from . import words as w
 from .section import MARK, Section, device_row, job_words
 from .tables_answer import instead, reason
+from .terms import SAME
 
 FEW = 5
 
@@ -141,7 +142,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
             made.notes.append(w.word("together_none", language, device=name))
         best = next((c for c in a["changes"] if c["fits"]), None)
         if best:
-            made.notes.append(w.word("changes_means" if best["what"] in w.OTHERS else "changes_same", language, w.change(best, language), w.factor(best["time_factor"])))
+            made.notes.append(w.word("changes_same" if best["what"] in SAME else "changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
     else:
         made.notes.append(w.word("changes_idle" if focus["verdict"] == "yes" else "changes_tight", language))
     return made

@@ -8,7 +8,8 @@ import os
 import sys
 from typing import Dict, Optional, Sequence
 
-OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lamb", "adafactor")
+from .terms import OPTIMIZERS
+
 NAMES = ("model", "net", "network", "make_model", "build_model", "Model", "Net")
 
 
@@ -70,24 +71,24 @@ def _heed(seen, job: Dict[str, object]) -> None:
     said: list = []
     kind = type(seen.optimizer).__name__.lower()
     if seen.optimizer is None:
-        said.append(f"script_no_optimizer|{job.get('optimizer', 'adamw')}")
+        said.append(("script_no_optimizer", job.get("optimizer", "adamw")))
     elif "optimizer" not in job and kind not in OPTIMIZERS:
-        said.append(f"script_optimizer_unknown|{type(seen.optimizer).__name__}|adamw")
+        said.append(("script_optimizer_unknown", type(seen.optimizer).__name__, "adamw"))
     elif "optimizer" not in job:
         job["optimizer"] = kind
     script: Dict[str, object] = {"remarks": said, "recomputed": seen.recomputed}
     if seen.layer is not None and "precision" not in job:
         job["precision"] = seen.precision
         script["cast"] = seen.cast
-        said.append(f"script_precision|{seen.precision}")
+        said.append(("script_precision", seen.precision))
     elif seen.layer is not None and job["precision"] != seen.precision:
-        said.append(f"script_precision_other|{job['precision']}|{seen.precision}")
+        said.append(("script_precision_other", job["precision"], seen.precision))
     first = seen.inputs[0][0][0] if seen.inputs and seen.inputs[0][0] else 0
     if seen.passes > 1 and first > 0 and "batch" not in job and "micro" not in job:
         job["batch"], job["own_micro"] = first * seen.passes, first
-        said.append(f"script_passes|{seen.passes}|{first}")
+        said.append(("script_passes", seen.passes, first))
     if seen.recomputed:
-        said.append("script_recomputes")
+        said.append(("script_recomputes",))
     job["script"] = script
 
 

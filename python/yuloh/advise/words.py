@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Dict, Optional
 
 from ..report.text import duration, money, three
+from .terms import TALK
 
 WORDS = {
     "title": ("What it needs, on what, for how much", "需要什么、用什么、花多少"),
@@ -351,10 +352,12 @@ def word(key: str, language: str = "en", *args, **named) -> str:
     return text.format(*args, **named) if args or named else text
 
 
-def remark(keyed: str, language: str = "en") -> str:
-    """The sentence of "assumed_seq|2048"; a sentence stands for itself."""
-    key, *args = keyed.split("|")
-    return word(key, language, *args) if key in WORDS else keyed
+def remark(said, language: str = "en") -> str:
+    """The sentence of ("assumed_seq", 2048.0); a sentence stands for itself."""
+    if isinstance(said, str):
+        return said
+    key, *args = said
+    return word(key, language, *(f"{a:g}" if isinstance(a, float) else a for a in args))
 
 
 def short(name: str) -> str:
@@ -465,16 +468,9 @@ def change(c: Dict[str, object], language: str = "en") -> str:
     return word(what, language, *detail.split("/"))
 
 
-TALK = ("tensor", "experts", "context", "pipeline", "data", "offload")
-
-
 OPTIONS = (("precision", "precision"), ("optimizer", "optimizer"), ("recompute", "recompute"), ("offload", "offload"), ("batch", "batch"),
            ("micro", "micro-batch"), ("lora", "lora"), ("weight_bits", "weight-bits"), ("cache_bits", "cache-bits"), ("dp", "dp"),
            ("mp", "mp"), ("pp", "pp"), ("sharding", "sharding"), ("stage", "stage"), ("cp", "cp"), ("ep", "ep"))
-
-
-# Changes of the training or of its results (src/advise/changes.cpp).
-OTHERS = ("optimizer", "batch", "lora", "qlora", "weight_bits", "cache_bits")
 
 
 def options(before: Dict[str, object], after: Dict[str, object]) -> str:

@@ -27,6 +27,9 @@ import math
 import sys
 from pathlib import Path
 
+from .. import _core
+
+TERMS = _core.advise_terms()
 LISTS = ("devices", "presets", "networks", "scenarios", "matrix")
 
 
@@ -119,7 +122,7 @@ def _model_options(g) -> None:
     ):
         g.add_argument(f"--{name}", type=_size if name == "params" else _number, metavar="N", help=what)
     g.add_argument(
-        "--kind", **_one_of("decoder", "encoder", "vision"), help="of transformer (default: decoder)"
+        "--kind", **_one_of(*(k for k in TERMS["model"] if k != "totals")), help="of transformer (default: decoder)"
     )
     g.add_argument(
         "--gated", action="store_true", help="gated feed-forward (SwiGLU), rotary positions, as in LLaMA"
@@ -135,17 +138,17 @@ def _model_options(g) -> None:
 def _job_options(g) -> None:
     g.add_argument("--inference", action="store_true", help="serve, not train")
     g.add_argument(
-        "--precision", **_one_of("fp32", "tf32", "fp16", "bf16", "fp8", "int8"), help="default: bf16"
+        "--precision", **_one_of(*TERMS["precision"]), help="default: bf16"
     )
     g.add_argument(
         "--optimizer",
-        **_one_of("sgd", "momentum", "adam", "adamw", "lamb", "adafactor"),
+        **_one_of(*TERMS["optimizer"]),
         help="default: adamw",
     )
     g.add_argument("--batch", type=_number, metavar="N", help="samples of one step over all devices")
     g.add_argument("--micro-batch", type=_number, metavar="N", help="samples of one pass on one device")
-    g.add_argument("--recompute", **_one_of("none", "selective", "full"), help="default: the search decides")
-    g.add_argument("--offload", **_one_of("none", "optimizer", "all"), help="states, or all, on the host")
+    g.add_argument("--recompute", **_one_of(*TERMS["recompute"]), help="default: the search decides")
+    g.add_argument("--offload", **_one_of(*TERMS["offload"]), help="states, or all, on the host")
     g.add_argument("--sequence-parallel", action="store_true", help="with mp: norms and sums split along the sequence too")
     g.add_argument("--no-flash", action="store_true", help="attention that keeps its scores")
     g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates")
@@ -162,7 +165,7 @@ def _job_options(g) -> None:
     g.add_argument(
         "--eager", action="store_true", help="a stack that runs op by op keeps more: float32 norms, unfused activations"
     )
-    for name in ("dp", "mp", "pp", "sharding", "ep", "cp", "vpp"):
+    for name in TERMS["degree"]:
         g.add_argument(f"--{name}", type=_number, metavar="N", help="fix this degree of the layout")
     g.add_argument("--stage", type=_number, metavar="0-3", help="sharding stage (ZeRO)")
 
@@ -256,6 +259,8 @@ def _carry_out(args) -> int:
         page.write(question, found, Path(args.html))
     if args.json:
         found["remarks"] = [words.remark(r) for r in found["remarks"]]
+        if "plan" in found:
+            found["plan"]["notes"] = [words.remark(r) for r in found["plan"]["notes"]]
         return _told(found)
     parts = [text.report(found, args.language, args.all)]
     if "yearly" in found:

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of a question and of its answer, from the core's tables (src/advise/table.h)."""
+
+from __future__ import annotations
+
+from itertools import compress
+
+from .. import _core
+
+_T = _core.advise_terms()
+PRECISIONS, OPTIMIZERS, DEVICE_KINDS, DEGREES, MEMORY = (_T[k] for k in ("precision", "optimizer", "device", "degree", "memory"))
+# What a Plan of a precision is recorded in; the class of an optimizer in paddle.optimizer, "" where there is none; bits for
+# the matrices that a word of --lora-targets means.
+PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precision", "dtype"), ("optimizer", "class"), ("target", "parts")))
+# Of a step's time, what is communication; changes that leave the training and its results as they are.
+TALK, SAME = tuple(compress(_T["time"], _T["talk"])), tuple(compress(_T["change"], _T["same"]))
