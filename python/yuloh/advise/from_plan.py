@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from . import contained
+from . import contained, recompute_layers
 
 from .split import split_fields, split_sentence
 from .terms import CLASSES, PLANNED
@@ -137,6 +137,10 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
         network.update(_kept_whole(first["flops"], model, open_specs, job, batch))
     network.update(split_fields(first, batch))
     first["notes"] = [*first["notes"], *planned_as(job), split_sentence(first)]
+    first["recompute_layers"] = []
+    if job.get("training", True) and not job.get("script", {}).get("recomputed"):
+        first["recompute_layers"] = recompute_layers.choices(
+            first, lambda names: _facts(model, open_specs, job, batch, 0, recompute=names))
     here = _facts(model, open_specs, job, batch, None)
     first.update({k: here[k] for k in ("memory", "seconds")})
     return (
@@ -174,11 +178,12 @@ def _kept_whole(flops: float, model, specs, job, batch: int) -> Dict[str, float]
     return {"forward_flops": plain["forward_flops"], "again_flops": again, "moved_elements": plain["kept_elements"]}
 
 
-def _facts(model, specs, job, batch: int, limit: Optional[int]) -> dict:
+def _facts(model, specs, job, batch: int, limit: Optional[int], recompute: Sequence[str] = ()) -> dict:
     from .facts import facts
 
     training = bool(job.get("training", True))
-    words = {"training": training, "precision": PLANNED[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit}
+    words = {"training": training, "precision": PLANNED[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit,
+             "recompute": list(recompute)}
     if job.get("script", {}).get("cast"):
         words["precision"] = f"amp-{words['precision']}"
     if training:
@@ -244,69 +249,6 @@ def _depth(layers: List[dict]) -> int:
     parents = {one["parent"] for one in layers}
     leaves = [x for i, x in enumerate(layers) if x["parameters"] > 0 and i not in parents]
     return max(1, sum("Norm" not in x["type"] for x in leaves))
-
-
-HOLDERS = ("LayerList", "Sequential")
-WORTH = 0.02  # of all that is kept, what a row saves at least
-
-
-def layers_to_recompute(facts: dict, most: int = 8) -> List[dict]:
-    """What a user would wrap in `recompute`, most bytes saved first: the blocks of a list as one choice, other layers that
-    hold layers, and layers alone only where none of those saves anything. {name, type, count, saved, each, time_added}:
-    bytes that the peak of what is kept falls by, what one block gives, its forward pass as a share of the step."""
-    layers, total = facts.get("layers", []), facts.get("flops") or 0.0
-    kept = layers[0]["activation_bytes"] if layers else 0.0
-    if not total or not kept:
-        return []
-    parents = {one["parent"] for one in layers}
-    choices: Dict[Tuple[int, str], List[int]] = {}
-    for i, one in enumerate(layers):
-        if one["depth"] < 1 or one["parameters"] == 0 or one["type"] == "LayerList" or _saved(one) <= 0:
-            continue
-        of_list = i in parents and layers[one["parent"]]["type"] in HOLDERS
-        choices.setdefault((one["parent"], one["type"]) if of_list else (i, ""), []).append(i)
-    found = []
-    for held in choices.values():
-        first, many = layers[held[0]], len(held) > 1
-        saved = kept - _peak_of_kept(layers, held)
-        if saved >= WORTH * kept:
-            found.append({"name": layers[first["parent"]]["name"] if many else first["name"], "type": first["type"], "count": len(held), "saved": saved,
-                          "each": max(_saved(layers[i]) for i in held), "time_added": sum(layers[i]["flops_forward"] for i in held) / total,
-                          "held": held})
-    holders = [r for r in found if r["held"][0] in parents]
-    taken: List[dict] = []
-    for r in sorted(holders or found, key=lambda r: (-r["saved"], r["time_added"])):
-        if not any(_inside(layers, i, j) or _inside(layers, j, i) for t in taken for i in t["held"] for j in r["held"]):
-            taken.append(r)
-    return [{k: v for k, v in r.items() if k != "held"} for r in taken[:most]]
-
-
-def _saved(layer: dict) -> float:
-    """Bytes that are not kept where a layer is computed again: all but its input."""
-    return layer["activation_bytes"] - layer["input_bytes"]
-
-
-def _inside(layers: List[dict], i: int, j: int) -> bool:
-    """Whether layer i is j or lies in it."""
-    while i > j:
-        i = layers[i]["parent"]
-    return i == j
-
-
-def _peak_of_kept(layers: List[dict], held: List[int]) -> float:
-    """The most that is kept at once where the layers `held` are computed again: at the end of the forward pass, or when one of
-    them is whole once more, beside what was kept before it."""
-    kept = layers[0]["activation_bytes"] - sum(_saved(layers[i]) for i in held)
-    own = [one["activation_bytes"] for one in layers]
-    for one in layers[1:]:
-        own[one["parent"]] -= one["activation_bytes"]
-    before, peak, again = 0.0, kept, set(held)
-    for i, one in enumerate(layers):
-        if i in again:
-            peak = max(peak, before + one["activation_bytes"])
-            before -= _saved(one)
-        before += own[i] if own[i] > 0 and i else 0.0
-    return peak
 
 
 # -- inputs --------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Dict, List, Optional
 
 from .. import _core
 from . import catalogue
-from .from_plan import layers_to_recompute
 from .fleet import launch_command, refusal, skeleton, strategy_snippet
 from .question import Question
 from .verdict import verdict
@@ -67,7 +66,7 @@ def answer(q: Question) -> Dict[str, object]:
         f = q.facts
         found["plan"] = {k: f[k] for k in ("batch", "precision", "optimizer", "device", "seconds", "notes")}
         found["plan"]["memory"] = {k: f["memory"][k] for k in ("peak", "reserved", "process")}
-        found["plan"]["recompute"] = layers_to_recompute(f) if q.training else []
+        found["plan"]["recompute"] = f["recompute_layers"]
         found["remarks"] = found["remarks"] + list(f["notes"])
     found.update(goals)
     if not q.training:

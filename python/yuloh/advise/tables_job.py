@@ -62,7 +62,7 @@ def plan(a, language: str) -> Optional[Section]:
             f"x = recompute(block, x)  # {w.word('recompute_code_many', language, best['name'])}" if best["count"] > 1 else
             f"x = recompute(self.{best['name']}, x)  # {w.word('recompute_code', language, best['name'])}"]
     key = "plan_means_many" if best["count"] > 1 else "plan_means"
-    notes.append(w.word(key, language, name=best["name"], n=best["count"], saved=w.gib(best["saved"]), each=w.gib(best["each"])))
+    notes.append(w.word(key, language, name=best["name"], n=best["count"], saved=w.gib(best["saved"])))
     return Section("plan", title, head, rows, code=code, notes=notes)
 
 
