@@ -145,7 +145,9 @@ std::vector<LeastOption> least_options(const Network& n, const Job& base, const 
       } else {
         l = group_layout(n, base, d, f, count, free);
       }
-      if (!l || (count > 1 && l->step.share_of_peak < kLeastShare)) continue;
+      // Tokens one by one read the weights and hardly reckon: there the share says nothing of waiting.
+      const bool reckons = base.training || base.new_tokens == 0;
+      if (!l || (count > 1 && reckons && l->step.share_of_peak < kLeastShare)) continue;
       r.push_back({i, count, std::move(*l), d.watts * count, times_price(d.price, count)});
       break;
     }

@@ -42,7 +42,7 @@ Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, 
     row.batch = b, row.cache = b * request;
     row.token = token_seconds(n, with_batch(b), d, f, n.seq + j.new_tokens / 2);
     row.tokens = b / row.token;
-    row.requests = b / (b * r.prompt + std::max(j.new_tokens, 1.0) * row.token);
+    row.requests = b / (b * r.prompt + j.new_tokens * row.token);
     r.rows.push_back(row);
   }
   return r;

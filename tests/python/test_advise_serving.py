@@ -148,3 +148,37 @@ def test_only_decoders_generate():
         decoding(network("bert-base"), device("t4"))
     with pytest.raises(ValueError, match="share of memory"):
         decoding(network("llama-7b"), device("a100-80"), share=1.5)
+
+
+def served(preset, on, rate=5, **job):
+    """The answer's rows for one device that serves `rate`, and the answer."""
+    found = ask(preset, job={"training": False, **job}, devices=[catalogue.find_device(on)], goals={"rate": rate})
+    return found["serving"]["rows"][0], found
+
+
+@pytest.mark.parametrize("preset, on, rate", [("llama-7b", "a100-80", 5), ("llama3-8b", "h100", 20), ("gpt2", "t4", 1)])
+def test_a_rate_counts_the_tokens_of_answers(preset, on, rate):
+    """What serves a rate of a decoder generates 256 tokens where none are given, says so, and does not do more than decoding does."""
+    row, found = served(preset, on, rate)
+    assert row["possible"] and found["job"]["new_tokens"] == 256 and found["decoding"]["new_tokens"] == 256
+    assert row == served(preset, on, rate, new_tokens=256)[0]
+    best = max(r["requests"] for r in found["decoding"]["own"]["rows"])
+    assert rate <= row["most_rate"] <= row["copies"] * best
+    assert ("assumed_tokens", "256") in found["remarks"] and ("assumed_p99", "13.8", "50") in found["remarks"] and found["goals"]["p99"] == 13.8
+    assert max(r["fp16"] for r in found["rates"]) <= best / found["decoding"]["own"]["group"]
+
+
+def test_zero_tokens_are_prompts_alone():
+    row, found = served("llama-7b", "a100-80", new_tokens=0)
+    assert row["most_rate"] > 2 * served("llama-7b", "a100-80")[0]["most_rate"] / served("llama-7b", "a100-80")[0]["copies"]
+    assert "decoding" not in found and found["goals"]["p99"] == 1.0 and not [r for r in found["remarks"] if r[0] == "assumed_tokens"]
+    assert ("assumed_tokens", "256") in ask("llama-7b", job={"training": False})["remarks"]
+    for preset, job in (("llama-7b", {}), ("bert-base", {"training": False}), ("resnet50", {"training": False})):
+        found = ask(preset, job=job)
+        assert found["job"].get("new_tokens", 0) == 0 and not [r for r in found["remarks"] if r[0] == "assumed_tokens"]
+
+
+def test_a_model_that_needs_devices_is_recommended_with_its_tokens():
+    """Generating hardly reckons; that does not mean that its devices wait for one another."""
+    found = ask("llama2-70b", job={"training": False}, devices=[catalogue.find_device("h100")])
+    assert [(r["id"], r["count"]) for r in found["recommended"]] == [("h100", 2)]

@@ -13,6 +13,9 @@ from .terms import DEGREES
 
 # Samples of one optimizer step where none are given, by class of size.
 DEFAULT_BATCH = (64, 32, 64, 512)
+# Tokens of an answer where none are given; 99 of 100 requests are then answered within a second and this for each token,
+# about as fast as one reads.
+NEW_TOKENS, FIRST_SECONDS, TOKEN_SECONDS = 256, 1.0, 0.05
 
 
 @dataclass
@@ -57,6 +60,14 @@ class Question:
                 self.job["micro"] = 1
         if training and not self.given_batch:
             self.remarks.append(("assumed_batch", f"{self.job['batch']:.0f}"))
+        generates = not training and self.network["kind"] == "decoder"
+        if generates and "new_tokens" not in self.job:
+            self.job["new_tokens"] = NEW_TOKENS
+            self.remarks.append(("assumed_tokens", f"{NEW_TOKENS}"))
+        if "rate" in self.goals and "p99" not in self.goals:
+            self.goals = {**self.goals, "p99": FIRST_SECONDS + (self.job.get("new_tokens", 0) * TOKEN_SECONDS if generates else 0)}
+            if self.goals["p99"] > FIRST_SECONDS:
+                self.remarks.append(("assumed_p99", f"{self.goals['p99']:.3g}", f"{TOKEN_SECONDS * 1e3:.0f}"))
         self.job = floats(self.job)
         if not self.devices:
             self.devices = catalogue.reckoned(bool(training))

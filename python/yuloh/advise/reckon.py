@@ -14,11 +14,10 @@ from .fleet import launch_command, refusal, skeleton, strategy_snippet
 from .question import Question
 from .verdict import verdict
 
-# Serving: the share of the memory that is used, as vLLM's default, and tokens of an answer where none are given.
+# Serving: the share of the memory that is used, as vLLM's default.
 SERVED_SHARE = 0.9
 # A change that costs time saves at least this share of the device's memory.
 LEAST_SAVED = 0.05
-NEW_TOKENS = 256
 
 
 def answer(q: Question) -> Dict[str, object]:
@@ -71,7 +70,7 @@ def answer(q: Question) -> Dict[str, object]:
     found.update(goals)
     if not q.training:
         found["rates"] = rates(q)
-        if q.network["kind"] == "decoder":
+        if q.network["kind"] == "decoder" and q.job["new_tokens"] > 0:
             found["decoding"] = decoding(q, focus["id"])
     found["matrix"] = matrix(q)
     found["verdict"] = chosen
@@ -332,21 +331,19 @@ def rates(q: Question) -> List[dict]:
 def decoding(q: Question, focus: str) -> dict:
     """Of a decoder: how many requests every device holds at once, weights in 16, 8 and 4 bits; and on the one looked at,
     tokens by how many are decoded together."""
-    new = float(q.job.get("new_tokens") or NEW_TOKENS)
     rows = []
     for d in q.devices:
         row = {"id": d["id"], "name": d["name"], "kind": d["kind"]}
         for bits in (16, 8, 4):
-            row[f"bits{bits}"] = _decoding(q, d, {"weight_bits": float(bits)}, new)
+            row[f"bits{bits}"] = _decoding(q, d, {"weight_bits": float(bits)})
         rows.append(row)
-    own = _decoding(q, _entry(q, focus), {}, new)
-    return {"device": focus, "share": SERVED_SHARE, "new_tokens": new, "own": own, "devices": rows}
+    own = _decoding(q, _entry(q, focus), {})
+    return {"device": focus, "share": SERVED_SHARE, "new_tokens": q.job["new_tokens"], "own": own, "devices": rows}
 
 
-def _decoding(q: Question, entry: dict, over: dict, new: float) -> Optional[dict]:
+def _decoding(q: Question, entry: dict, over: dict) -> Optional[dict]:
     """The least group of tensor parallel devices that holds a request, and what it does; None where none does."""
-    job = {**q.job, **over, "new_tokens": new}
-    return _core.advise_group_decoding(q.network, job, q.core_device(entry), q.fabric, SERVED_SHARE, q.freedom())
+    return _core.advise_group_decoding(q.network, {**q.job, **over}, q.core_device(entry), q.fabric, SERVED_SHARE, q.freedom())
 
 
 def matrix(q: Question) -> List[dict]:

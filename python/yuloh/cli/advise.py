@@ -151,7 +151,7 @@ def _job_options(g) -> None:
     g.add_argument("--offload", **_one_of(*TERMS["offload"]), help="states, or all, on the host")
     g.add_argument("--sequence-parallel", action="store_true", help="with mp: norms and sums split along the sequence too")
     g.add_argument("--no-flash", action="store_true", help="attention that keeps its scores")
-    g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates")
+    g.add_argument("--new-tokens", type=_number, metavar="N", help="tokens that a request generates when a decoder serves (default: 256; 0: prompts alone)")
     g.add_argument("--lora", type=_number, metavar="RANK", help="train adapters of this rank beside frozen weights")
     g.add_argument(
         "--lora-targets",
@@ -199,7 +199,7 @@ def _goal_options(g) -> None:
     g.add_argument("--hours", type=_number, metavar="H", help="the training must end within")
     g.add_argument("--rate", type=_number, metavar="R", help="requests a second to serve")
     g.add_argument(
-        "--p99", type=_number, metavar="MS", help="99 of 100 requests answered within (default: 1000)"
+        "--p99", type=_number, metavar="MS", help="99 of 100 requests answered within (default: 1000, and 50 for each token that is generated)"
     )
     g.add_argument("--max-batch", type=_number, metavar="N", help="of one pass when serving (default: 64)")
     g.add_argument(
