@@ -65,7 +65,7 @@ class Question:
             self.job["new_tokens"] = NEW_TOKENS
             self.remarks.append(("assumed_tokens", f"{NEW_TOKENS}"))
         if "rate" in self.goals and "p99" not in self.goals:
-            self.goals = {**self.goals, "p99": FIRST_SECONDS + (self.job.get("new_tokens", 0) * TOKEN_SECONDS if generates else 0)}
+            self.goals = {**self.goals, "p99": FIRST_SECONDS + (max(0.0, self.job["new_tokens"]) * TOKEN_SECONDS if generates else 0)}
             if self.goals["p99"] > FIRST_SECONDS:
                 self.remarks.append(("assumed_p99", f"{self.goals['p99']:.3g}", f"{TOKEN_SECONDS * 1e3:.0f}"))
         self.job = floats(self.job)
