@@ -14,31 +14,59 @@
 namespace yuloh::advise {
 namespace {
 
-// Share of the dense peak that products reach inside a training step. Published end-to-end shares are 0.4 to
-// 0.52 on A100 for large GPTs (arXiv:2104.04473 table 1, arXiv:2205.05198 table 5), best products alone reach
-// 0.87 (A100), 0.80 (H100), 0.51 (MI300X).
+// What is assumed and not derived: in brackets what is thought possible, then where it comes from, if from
+// anywhere. Shares of the peak and launches by kind of device stand in Table<DeviceKind>: published
+// end-to-end shares are 0.4 to 0.52 on A100 for large GPTs (arXiv:2104.04473 table 1, arXiv:2205.05198 table
+// 5), best products alone reach 0.87 (A100), 0.80 (H100), 0.51 (MI300X).
+struct Assumed {
+  static constexpr double kPrompt = 0.7;   // of a GPU's half peak (0.5 to 0.8): TensorRT-LLM on A100
+  static constexpr double kStream = 0.75;  // of the bandwidth (0.6 to 0.9)
+  // Of the share of large products, what many small ones of experts reach, permutation and uneven loads
+  // included (0.2 to 0.6): published MoE runs differ by 3 for one model (docs/advise.md).
+  static constexpr double kGrouped = 0.4;
+  // Of the bandwidth, for kernels that widen stored bits of 4 and 8 on the way: the mean of gpt-fast's Llama
+  // 2 7B and 70B on one A100 (0.55 and 0.64, 0.77 and 0.90).
+  static constexpr double kWiden4 = 0.6, kWiden8 = 0.83;
+
+  static constexpr double kLink = 0.75;        // of a link (0.6 to 0.85): NCCL, NVLink 3 0.78, NVLink 4 0.82
+  static constexpr double kLeastLink = 1e9;    // bytes/s where none is known
+  static constexpr double kLatency = 3e-6;     // seconds of a message inside a server (1e-6 to 10e-6)
+  static constexpr double kHidden = 0.5;       // of the backward pass, that gradients travel behind (0 to 1)
+  static constexpr double kSeen = 0.1;         // of messages behind work, still seen (0 to 0.2)
+  static constexpr double kHopsSeen = 0.5;     // of a pipeline's hops, that no other pass hides (0 to 1)
+  static constexpr double kHostStream = 40e9;  // bytes/s of the host for one device's Adam (20e9 to 80e9)
+  static constexpr double kHostBytes = 6;      // of a parameter there, beside its states read and written
+
+  // How often kept bytes are moved. Written, read, and again for the gradients (2 to 4); convolutions with
+  // their norms twice as often (4 to 8). In inference once: norm and activation are fused into a convolution,
+  // and int8 networks keep int8 in between.
+  static constexpr double kMoves = 3, kMovesConv = 6, kMovesServed = 1, kMovesInt8 = 0.5;
+  static constexpr double kAgain = 1 / 3.0;  // of a step's element by element work, that of the forward pass
+
+  // Kernels of a layer, forward: of a transformer (8 to 20), more for experts (12 to 40), more for a pair of
+  // adapters beside each of attention's four matrices. Of a token's layer fewer for experts, and replayed
+  // from a graph in half the time.
+  static constexpr double kKernels = 12, kKernelsExperts = 24, kKernelsLora = 8, kKernelsToken = 12;
+  static constexpr double kReplayed = 0.5;
+  static constexpr double kRamp = 0.6;  // of a launch: filling and draining the device, which no queue hides
+
+  // The time of a step over the estimate's: published runs of dense models stay within (docs/advise.md); with
+  // experts further.
+  static constexpr double kLow = 0.7, kHigh = 1.6, kHighExperts = 1.6;
+};
+
 double matrix_share(const Device& d, Precision p, bool generates) {
   if (d.matrix_efficiency > 0) return d.matrix_efficiency;
   if (generates && d.kind == DeviceKind::kGpu && (p == Precision::kFp16 || p == Precision::kBf16))
-    return 0.7;  // prompts of TensorRT-LLM on A100
+    return Assumed::kPrompt;
   return p == Precision::kFp32 ? row(d.kind).fp32 : row(d.kind).lower;
 }
-double stream_share(const Device& d) { return d.stream_efficiency > 0 ? d.stream_efficiency : 0.75; }
-// Of the share of large products, what many small ones of experts reach, permutation and uneven loads
-// included. Published MoE runs differ by 3 for one model (docs/advise.md), so their interval is wider.
-constexpr double kGrouped = 0.4;
-constexpr double kLinkShare = 0.75;  // NCCL all-reduce of large buffers: 0.78 of NVLink 3, 0.82 of NVLink 4
-// Share of the bandwidth that kernels keep who widen stored bits on the way: the mean of gpt-fast's Llama 2
-// 7B and 70B on one A100 (0.55 and 0.64 in 4 bits, 0.77 and 0.90 in 8).
-double widening(const Job& j) { return j.weight_bits == 4 ? 0.6 : j.weight_bits == 8 ? 0.83 : 1; }
-constexpr double kHidden = 0.5;  // share of the backward pass that gradients can travel behind
-// Assumed like kHidden, without a source; in brackets what is thought possible:
-constexpr double kSeen = 0.1;         // of messages behind work, what is seen nevertheless (0 to 0.2)
-constexpr double kHopsSeen = 0.5;     // of a pipeline's hops, what no other micro-batch hides (0 to 1)
-constexpr double kHostStream = 40e9;  // bytes/s of the host's memory for one device's Adam (20e9 to 80e9)
-constexpr double kAgain = 1 / 3.0;    // element by element work of a forward pass, of that of a whole step
-
-constexpr double kRamp = 0.6;  // of a launch: filling and draining the device, which no queue hides
+double stream_share(const Device& d) {
+  return d.stream_efficiency > 0 ? d.stream_efficiency : Assumed::kStream;
+}
+double widening(const Job& j) {
+  return j.weight_bits == 4 ? Assumed::kWiden4 : j.weight_bits == 8 ? Assumed::kWiden8 : 1;
+}
 
 struct Group {
   double rate, latency;
@@ -46,10 +74,10 @@ struct Group {
 // Link of a group of `size` neighbours, `span` devices apart at most.
 Group link_of(const Device& d, const Fabric& f, double span) {
   const double inside =
-      std::max(d.between(), 1e9);  // a group over servers goes round inside each of them too
+      std::max(d.between(), Assumed::kLeastLink);  // a group over servers goes round inside each of them too
   if (span > d.per_node)
-    return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * kLinkShare, f.latency};
-  return {inside * kLinkShare, 3e-6};
+    return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * Assumed::kLink, f.latency};
+  return {inside * Assumed::kLink, Assumed::kLatency};
 }
 double all_reduce(double bytes, double size, const Group& g) {
   if (size <= 1) return 0;
@@ -62,7 +90,7 @@ double all_to_all(double bytes, double size, const Group& g) {  // every device 
 
 struct Pass {
   double arithmetic = 0, elementwise = 0, launch = 0, tensor = 0, experts = 0, context = 0;
-  double work() const { return std::max(arithmetic + elementwise + kRamp * launch, launch); }
+  double work() const { return std::max(arithmetic + elementwise + Assumed::kRamp * launch, launch); }
   double seconds() const { return work() + tensor + experts + context; }
 };
 
@@ -87,7 +115,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     double routed = 0;
     for (const Matrix& m : layer_matrices(n))
       if (m.part == Part::kExpert) routed += 2 * n.seq * m.in * m.out * m.used;
-    flops += (passes * layers + again * (j.training ? 1 : 0)) * routed * (1 / kGrouped - 1);
+    flops += (passes * layers + again * (j.training ? 1 : 0)) * routed * (1 / Assumed::kGrouped - 1);
   }
   double passes_over_weights = passes;
   if (j.training && j.recompute == Recompute::kFull)
@@ -99,23 +127,21 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
   p.arithmetic = std::max(flops * b * mine / peak, weights / stream);
   Job plain = j;
   plain.recompute = Recompute::kNone;
-  // Written, read, and both again for the gradients; convolutions with their norms move everything twice as
-  // often.
   const double kept = n.transformer() ? kept_layer(n, plain) * layers
                                       : (n.moved_elements > 0 ? n.moved_elements : n.kept_elements) *
                                             n.part(n.split_kept, j.mp) * activation_bytes(j) * b / j.pp;
-  // In inference a convolution's norm and activation are fused into it, and int8 networks keep int8 in
-  // between.
-  const double moves = j.training                                            ? (n.transformer() ? 3 : 6)
-                       : !n.transformer() && j.precision == Precision::kInt8 ? 0.5
-                                                                             : 1;
+  const double moves = j.training ? (n.transformer() ? Assumed::kMoves : Assumed::kMovesConv)
+                       : !n.transformer() && j.precision == Precision::kInt8 ? Assumed::kMovesInt8
+                                                                             : Assumed::kMovesServed;
   p.elementwise = kept * moves / stream;
-  if (again > 0) p.elementwise *= 1 + again / layers * kAgain;
-  if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops * kAgain;
+  if (again > 0) p.elementwise *= 1 + again / layers * Assumed::kAgain;
+  if (j.training && n.again_flops > 0) p.elementwise *= 1 + n.again_flops / n.forward_flops * Assumed::kAgain;
   if (j.training && j.weight_bits > 0 &&
       j.weight_bits < 16)  // widened for every pass: written, and read by the product
     p.elementwise += device_params(n, j) * 2 * 2 * passes_over_weights / stream;
-  const double kernels = (n.transformer() ? 12 : 4) + (n.experts > 0 ? 24 : 0) + (j.lora > 0 ? 8 : 0);
+  const double kernels = (n.transformer() ? Assumed::kKernels : kKernelsOfLayer) +
+                         (n.experts > 0 ? Assumed::kKernelsExperts : 0) +
+                         (j.lora > 0 ? Assumed::kKernelsLora : 0);
   p.launch = layers * kernels * (j.training ? 3 : 1) * row(d.kind).launch;
   if (j.mp > 1 && !n.transformer())                 // after every pair, and before it on the way back
     p.tensor = 2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
@@ -135,7 +161,8 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
     const double ring =
         layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
-    p.context = std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, kSeen * ring);
+    p.context =
+        std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, Assumed::kSeen * ring);
   }
   return p;
 }
@@ -167,18 +194,18 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
   const double total =
       shared(trained_params(n, j) - routed_trained, stored_bytes(n, j) - routed_bytes, group) +
       shared(routed_trained, routed_bytes, expert_replicas(j));
-  const double hideable = kHidden * (j.stage >= 3 ? forward_and_backward * j.passes() : backward);
-  return std::max(total - hideable, kSeen * total);
+  const double hideable = Assumed::kHidden * (j.stage >= 3 ? forward_and_backward * j.passes() : backward);
+  return std::max(total - hideable, Assumed::kSeen * total);
 }
 
 double offload_seconds(const Network& n, const Job& j, const Device& d) {
   if (j.offload == Offload::kNone) return 0;
-  const double p = trained_params(n, j), rate = std::max(d.host_link, 1e9) * kLinkShare;
+  const double p = trained_params(n, j), rate = std::max(d.host_link, Assumed::kLeastLink) * Assumed::kLink;
   const double mine = j.stage >= 1 ? p / j.sharding : p;
   double s = 0;
   if (j.training) {
     s += mine * (gradient_bytes(j) + weight_bytes(j)) / rate;
-    s += mine * (2 * optimizer_bytes(j) + 6) / kHostStream;
+    s += mine * (2 * optimizer_bytes(j) + Assumed::kHostBytes) / Assumed::kHostStream;
   }
   if (j.offload == Offload::kAll)
     s += (j.training ? j.passes() * passes_of(j) : 1 + j.new_tokens) * stored_bytes(n, j) /
@@ -199,7 +226,7 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
   if (j.pp > 1) {
     const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
                        (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j.devices()).rate;
-    add(s, TimeKind::kPipeline, m * j.vpp * 2 * hop * kHopsSeen);
+    add(s, TimeKind::kPipeline, m * j.vpp * 2 * hop * Assumed::kHopsSeen);
     add(s, TimeKind::kBubble, (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
     s.bubble = (j.pp - 1) / j.vpp / (m + (j.pp - 1) / j.vpp);
   }
@@ -249,9 +276,9 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
     talk +=
         layers * n.expert_share() * 2 *
         all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
-  const double launch =
-      layers * (12 + (n.experts > 0 ? 12 : 0)) * row(d.kind).launch / 2;  // replayed from a graph
-  return j.pp * (std::max({read + kRamp * launch, count, launch}) + talk);
+  const double launch = layers * (Assumed::kKernels + (n.experts > 0 ? Assumed::kKernelsToken : 0)) *
+                        row(d.kind).launch * Assumed::kReplayed;
+  return j.pp * (std::max({read + Assumed::kRamp * launch, count, launch}) + talk);
 }
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
@@ -264,8 +291,8 @@ StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& 
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
   const double point = s.seconds.point;
   s.seconds = s.measured && d.spread >= 1 ? Interval(point / d.spread, point, point * d.spread)
-                                          : Interval(point * 0.7, point, point * 1.6);
-  if (n.experts > 0) s.seconds.high *= 1.6;
+                                          : Interval(point * Assumed::kLow, point, point * Assumed::kHigh);
+  if (n.experts > 0) s.seconds.high *= Assumed::kHighExperts;
   s.flops = passes_of(j) * forward_flops(n) * j.batch;
   if (!j.training && n.kind == ModelKind::kDecoder) s.flops *= 1 + j.new_tokens / n.seq;
   s.share_of_peak = s.flops / point / (dense * j.devices());

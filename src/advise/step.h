@@ -29,6 +29,10 @@ struct Table<TimeKind> {
 // clang-format on
 static_assert(in_order<TimeKind>());
 
+// Of a model known by totals, as a Plan's steps say how many layers it has
+// (python/yuloh/advise/from_plan.py).
+constexpr double kKernelsOfLayer = 4;
+
 struct TimeItem {
   TimeKind what;
   double seconds;

@@ -385,6 +385,7 @@ nb::object terms() {
   r["parts"] = column(Table<Target>::rows, [](const TargetRow& t) { return t.parts; });
   r["talk"] = column(Table<TimeKind>::rows, [](const TimeRow& t) { return t.talk; });
   r["same"] = column(Table<ChangeKind>::rows, [](const ChangeRow& c) { return c.same; });
+  r["kernels_of_layer"] = kKernelsOfLayer;
   return r;
 }
 

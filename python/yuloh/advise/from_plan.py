@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from . import contained, recompute_layers
 
 from .split import split_fields, split_sentence
-from .terms import CLASSES, PLANNED
+from .terms import CLASSES, KERNELS_OF_LAYER, PLANNED
 
 DOUBT = 0.05  # of bytes that a Plan gave: another executor keeps other temporaries
 
@@ -71,7 +71,7 @@ def _network_of_file(path: str, job: Dict[str, object], specs=None):
         "name": Path(path).name,
         "kind": "totals",
         "params": float(max(1, found["parameters"])),
-        "layers": float(max(1, one["steps"] // 4)),  # the core counts four kernels for a layer
+        "layers": float(max(1, one["steps"] // KERNELS_OF_LAYER)),
         "forward_flops": grows("flops"),
         "kept_elements": grows("bytes", weights) / 4,
         "working_elements": work / 4,

@@ -14,3 +14,5 @@ PRECISIONS, OPTIMIZERS, DEVICE_KINDS, DEGREES, MEMORY = (_T[k] for k in ("precis
 PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precision", "dtype"), ("optimizer", "class"), ("target", "parts")))
 # Of a step's time, what is communication; changes that leave the training and its results as they are.
 TALK, SAME = tuple(compress(_T["time"], _T["talk"])), tuple(compress(_T["change"], _T["same"]))
+# What the core counts for a layer of a model that is known by totals.
+KERNELS_OF_LAYER = _T["kernels_of_layer"]
