@@ -9,8 +9,6 @@
 namespace yuloh::advise {
 namespace {
 constexpr double kAssumedEfficiency = 0.5;
-constexpr double kColdTraffic =
-    4;  // a step that moves this many times the caches' bytes leaves nothing of the host's in them
 constexpr double kFarWeight =
     2;  // all or nothing from beyond the caches is as far apart as two octaves of size
 

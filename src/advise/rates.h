@@ -15,6 +15,8 @@
 namespace yuloh::advise {
 
 constexpr int kDeviceFileVersion = 3;  // 3: efficiencies by intensity and far share, what the host takes
+// A step that moves this many times the caches' bytes leaves nothing of the host's in them.
+constexpr double kColdTraffic = 4;
 
 struct Work {        // one run of a kernel
   std::string name;  // Rates::name_of

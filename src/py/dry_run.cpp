@@ -137,6 +137,8 @@ void bind_dry_run(nb::module_& m) {
     f.layers.emplace_back();
     return to_json(f)["layers"][0].dump();
   });
+  m.attr("optimizer_scope") = advise::kScopeOptimizer, m.attr("first_layer_scope") = advise::kScopeFirstLayer;
+  m.attr("device_file_version") = advise::kDeviceFileVersion, m.attr("cold_traffic") = advise::kColdTraffic;
   m.def("empty_facts", [] { return to_json(advise::Facts()).dump(); });
 }
 

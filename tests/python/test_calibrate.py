@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import yuloh as paddle
-from yuloh import cli
+from yuloh import _core, cli
 from yuloh.advise import calibrate as room
 from yuloh.advise import device_file, facts
 
@@ -26,7 +26,7 @@ def record(monkeypatch, tmp_path):
 
 def test_facts_rest_on_what_was_measured(record, monkeypatch):
     written = json.loads(record.read_text())
-    assert written["version"] == room.VERSION and written["peaks"]["fp32"] > 1e9 and written["peaks"]["copy"] > 1e8
+    assert written["version"] == _core.device_file_version and written["peaks"]["fp32"] > 1e9 and written["peaks"]["copy"] > 1e8
     assert all(row["read"] > 0 and row["write"] > 0 and row["copy"] > 0 for row in written["memory"])
     names = {row["name"].split(":")[0] for row in written["efficiencies"]}
     assert {"conv/conv", "conv/conv_grad_weight", "gemm/matmul", "optimizer", "elementwise"} <= names
@@ -194,7 +194,7 @@ def test_one_thread(tmp_path):
 
 
 def test_sums_of_what_the_host_takes():
-    runs = [{"training": True, "wall": 1e-3 + 2e-6 * calls + 1e-6 * kernels + 5e-4 * cold, "inside": 1e-3, "moved": cold * room.COLD * 1e6,
+    runs = [{"training": True, "wall": 1e-3 + 2e-6 * calls + 1e-6 * kernels + 5e-4 * cold, "inside": 1e-3, "moved": cold * _core.cold_traffic * 1e6,
              "calls": calls, "kernels": kernels, "read": 0}
             for calls, kernels, cold in ((10, 30, 0.0), (100, 40, 0.5), (50, 300, 1.0), (200, 10, 0.2), (5, 5, 1.0), (80, 200, 0.0))]
     found = room._host(runs, 1e6)

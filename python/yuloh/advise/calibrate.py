@@ -27,10 +27,8 @@ from .calibrate_nets import AGAIN, suite
 
 __all__ = ["calibrate", "measure", "suite"]
 
-VERSION = 3  # src/advise/rates.h: kDeviceFileVersion
 STEPS = 5    # profiled, after two that are not
 COVERED = 0.95  # of the left-out runs lie within the interval
-COLD = 4.0  # src/advise/rates.cpp: kColdTraffic
 ABOVE = 1.2  # of a measured peak, what no product can reach
 BUSY = 1.12  # median over shortest time of equal steps, from which on a machine is called busy
 
@@ -87,7 +85,7 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     tell("peaks of arithmetic and memory")
     found = {k: float(v) for k, v in peaks.measure(0.05).items()}
     threads = int(found.pop("threads"))
-    record = {"version": VERSION, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
+    record = {"version": _core.device_file_version, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
               "date": time.strftime("%Y-%m-%d"), "origin": "measured", "threads": threads, "peaks": found,
               "memory_bytes": _core.machine_memory()[0], "memory": _memory(threads, found), "cache": _cache()}
     runs, others = [], _Others()
@@ -140,7 +138,7 @@ def _host(runs, cache) -> Dict[str, float]:
     """Rates::host_seconds (src/advise/rates.cpp), fitted to what these steps took beside their kernels."""
     table, want = [], []
     for r in runs:
-        cold = min(1.0, r["moved"] / (COLD * cache))
+        cold = min(1.0, r["moved"] / (_core.cold_traffic * cache))
         rest = max(1e-6, r["wall"] - r["inside"])
         weight = 1 / (rest + 0.02 * r["wall"])  # right in small steps; in long ones a few per cent do not matter
         table.append([weight * x for x in (cold, r["calls"], cold * r["calls"], r["kernels"], r["read"])])
@@ -160,7 +158,7 @@ def _left_out(record, runs) -> List[float]:
         for r in (r for r in runs if r["network"] == name):
             kernels = _core.rates_seconds(text, [(k, d, f, b, far) for k, d, _, f, b, far, _ in r["rows"]])
             h = device["host_rates"]["training" if r["training"] else "inference"]
-            cold = min(1.0, r["moved"] / (COLD * record["cache"]))
+            cold = min(1.0, r["moved"] / (_core.cold_traffic * record["cache"]))
             host = cold * h["step"] + r["calls"] * (h["call"] + cold * h["call_cold"]) + r["kernels"] * h["kernel"] + r["read"] * h["byte"]
             inside = sum(s * row[-1] for s, row in zip(kernels, r["rows"])) / STEPS
             found.append(math.log((inside + host) / r["wall"]))

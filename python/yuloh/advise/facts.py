@@ -17,7 +17,6 @@ from .. import _core
 
 __all__ = ["dry_run", "facts"]
 
-OPTIMIZER_SCOPE, FIRST_LAYER_SCOPE = 1, 2  # src/advise/account.h
 PRECISIONS = ("float32", "amp-bfloat16", "amp-float16", "bfloat16", "float16")
 ALIASES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "amp-bfloat16", "amp-fp16": "amp-float16"}
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
@@ -168,7 +167,7 @@ class _Run:
         number = {id(layer): n for n, layer in enumerate(layers)}
 
         def enter(layer, inputs):
-            stack.append(_core.set_scope(FIRST_LAYER_SCOPE + number[id(layer)]))
+            stack.append(_core.set_scope(_core.first_layer_scope + number[id(layer)]))
             records[number[id(layer)]]["input_bytes"] = _bytes(_tensors(inputs))
 
         def leave(layer, inputs, outputs):
@@ -239,7 +238,7 @@ class _Run:
         for micro in range(self.accumulate):
             loss = self._forward(micro)
             (loss / self.accumulate if self.accumulate > 1 else loss).backward()
-        _core.set_scope(OPTIMIZER_SCOPE)
+        _core.set_scope(_core.optimizer_scope)
         self.optimizer.step()
         _core.set_scope(0)
         self.optimizer.clear_grad()
