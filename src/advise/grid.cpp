@@ -2,6 +2,7 @@
 // The grid of advise/grid.h.
 #include "advise/grid.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,7 +15,8 @@ bool possible(const Network& n, const Job& j, double data) {
   if (j.mp > 1 && !n.splits_by(j.mp)) return false;
   if (j.pp > n.layers || (j.stage > 0 && data == 1) || (j.stage > 1 && j.pp > 1)) return false;
   if (j.sequence_parallel && std::fmod(n.seq, j.mp) != 0) return false;
-  return j.training || (j.pp == 1 && j.stage == 0 && j.recompute == Recompute::kNone);
+  if (j.stage > 0 && std::fmod(data, j.sharding) != 0) return false;
+  return j.training || j.stage == 0;
 }
 
 }  // namespace
@@ -34,8 +36,11 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   for (double v : a.stage)
     if (!(v >= 0 && v <= 3 && v == std::floor(v)))
       value_error("advise: stage must be 0, 1, 2 or 3, got ", v, ".");
-  if (!(a.passes >= 1 && a.passes <= 1 << 20 && a.passes == std::floor(a.passes)))
-    value_error("advise: the passes of a grid are a whole number from 1, got ", a.passes, ".");
+  for (double v : {a.cp, a.vpp, a.shards, a.ep})
+    if (!(v >= 1 && v <= Axes::kNoBound && v == std::floor(v)))
+      value_error("advise: what all of a grid have in common are whole numbers from 1, got ", v, ".");
+  if (a.cp > 1 && (!n.transformer() || std::fmod(n.seq, 2 * a.cp) != 0))
+    value_error("advise: a grid's parts of a sequence must divide it, got ", a.cp, " of ", n.seq, ".");
   Grid g;
   g.seconds.resize(devices.size());
   std::vector<const Device*> kinds;  // runtime and buffers differ by kind alone
@@ -48,10 +53,16 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
   g.low.resize(kinds.size()), g.point.resize(kinds.size()), g.high.resize(kinds.size());
   const double none = std::numeric_limits<double>::quiet_NaN();
   const auto one = [&](Job j, double data, double micro) {
+    if (j.stage > 0) j.sharding = std::min(data, a.shards), j.dp = data / j.sharding;
+    else j.dp = data;
     const bool ok = possible(n, j, data);
-    while (n.experts > 0 && std::fmod(data, 2 * j.ep) == 0 && std::fmod(n.experts, 2 * j.ep) == 0) j.ep *= 2;
-    j.micro = micro, j.batch = micro * data * (j.pp > 1 ? a.passes : 1);
-    (j.stage > 0 ? j.sharding : j.dp) = data;
+    while (n.experts > 0 && 2 * j.ep <= a.ep && std::fmod(data * j.cp, 2 * j.ep) == 0 &&
+           std::fmod(n.experts, 2 * j.ep) == 0)
+      j.ep *= 2;
+    double passes = std::max(1.0, std::floor(base.batch / data / micro));
+    if (j.pp > 1 && a.vpp > 1 && passes >= j.pp && std::fmod(n.layers, j.pp * a.vpp) == 0)
+      j.vpp = a.vpp, passes = std::floor(passes / j.pp) * j.pp;
+    j.micro = micro, j.batch = micro * data * passes;
     for (size_t k = 0; k < kinds.size(); ++k) {
       const Interval m = ok ? memory_of(n, j, *kinds[k]).total : Interval(none, none, none);
       g.low[k].push_back(m.low), g.point[k].push_back(m.point), g.high[k].push_back(m.high);
@@ -60,7 +71,7 @@ Grid grid_of(const Network& n, const Job& base, const std::vector<Device>& devic
       g.seconds[i].push_back(ok ? step_of(n, j, devices[i], f).seconds.point / j.batch : none);
   };
   Job j = base;
-  j.dp = j.sharding = j.cp = j.ep = j.vpp = 1, j.recompute_layers = 0;
+  j.dp = j.sharding = j.ep = j.vpp = 1, j.cp = a.cp, j.recompute_layers = 0;
   for (Precision p : a.precision)
     for (Recompute r : a.recompute)
       for (double mp : a.mp)

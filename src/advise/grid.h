@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every combination of a few choices, estimated at once: what the page's sliders look up.
+// Every combination of a few choices, estimated at once: what the page's sliders look up. A step has the
+// job's batch, in as many micro-batches as that makes, one at least.
 #pragma once
 #include <vector>
 
@@ -11,7 +12,10 @@ struct Axes {
   std::vector<Precision> precision;
   std::vector<Recompute> recompute;
   std::vector<double> mp, pp, data, stage, micro;
-  double passes = 8;  // micro-batches of a step where there is a pipeline; 1 elsewhere
+  // The same for every combination, as far as it goes with it: parts of the sequence, virtual stages, at most
+  // so many devices that share states, and experts.
+  double cp = 1, vpp = 1, shards = kNoBound, ep = kNoBound;
+  static constexpr double kNoBound = 1 << 20;
 };
 struct Grid {
   // One value for each combination, the last axis running fastest; NaN where the combination cannot be.

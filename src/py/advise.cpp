@@ -65,7 +65,7 @@ template <class V, class T>
 void fields_axes(V& v, T& a) {
   v("precision", a.precision), v("recompute", a.recompute), v("mp", a.mp), v("pp", a.pp), v("data", a.data),
       v("stage", a.stage);
-  v("micro", a.micro), v("passes", a.passes);
+  v("micro", a.micro), v("cp", a.cp), v("vpp", a.vpp), v("shards", a.shards), v("ep", a.ep);
 }
 template <class V, class T>
 void fields_freedom(V& v, T& f) {

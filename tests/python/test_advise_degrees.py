@@ -129,7 +129,8 @@ def test_a_servers_network_is_shared_by_what_it_holds(card, held):
         ({"data": [0.0]}, "whole numbers from 1"),
         ({"mp": [float("nan")]}, "whole numbers from 1"),
         ({"stage": [4.0]}, "stage must be"),
-        ({"passes": 0.5}, "passes of a grid"),
+        ({"shards": 0.5}, "have in common"),
+        ({"cp": 3.0}, "must divide it"),
     ],
 )
 def test_a_grid_refuses_what_a_job_would(axes, said):

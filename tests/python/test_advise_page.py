@@ -111,15 +111,15 @@ def test_sliders_show_what_the_core_reckons(page, tmp_path):
         "sharding": 8.0,
         "stage": 2.0,
         "micro": 4.0,
-        "batch": 32.0,
+        "batch": 64.0,  # llama-7b's default, in two passes
     }
     made = _core.advise_layout(network, job, A100, catalogue.fabric("infiniband-200")[0])
     cells = seen["cells"]
     assert cells[0].startswith("32 x NVIDIA A100 80 GB")
     assert float(cells[1].split()[0]) == pytest.approx(made["total"][1] / 2**30, rel=0.006)
     assert cells[2] == {"yes": "yes", "tight": "tight"}[made["verdict"]]
-    assert float(cells[3]) == pytest.approx(32 / made["seconds"][1], rel=0.006)
-    hours = made["seconds"][1] / 32 * 1000 / 3600
+    assert float(cells[3]) == pytest.approx(64 / made["seconds"][1], rel=0.006)
+    hours = made["seconds"][1] / 64 * 1000 / 3600
     assert float(cells[4]) == pytest.approx(hours, rel=0.006)
     assert float(cells[7]) == pytest.approx(hours * 32 * 2, rel=0.006)
     assert seen["bars"] >= 30 and seen["points"] > 50
@@ -161,7 +161,8 @@ def test_sliders_at_random_positions(preset, request, tmp_path):
         cannot = v["pp"] > 1 and v["stage"] > 1 or v["stage"] > 0 and v["data"] == 1
         job = {k: v[k] for k in ("precision", "recompute", "mp", "pp", "stage", "micro")}
         job["dp" if v["stage"] == 0 else "sharding"] = v["data"]
-        job.update(batch=v["micro"] * v["data"] * (8 if v["pp"] > 1 else 1))
+        passes = max(1, 64 // (v["data"] * v["micro"]))  # both have batches of 64 by default
+        job.update(batch=v["micro"] * v["data"] * passes)
         count = v["mp"] * v["pp"] * v["data"]
         assert [r[0] for r in shown] == [d["id"] for d in grid["devices"]]
         for r in shown:
@@ -179,6 +180,53 @@ def test_sliders_at_random_positions(preset, request, tmp_path):
             assert _number(r[5]) == pytest.approx(hours, rel=0.006, abs=1e-6)
             assert _number(r[6]) == pytest.approx(hours * count * device["watts"] / 1e3, rel=0.006, abs=1e-6)
     assert possible > 100
+
+
+OPENED = """<script>
+const out = document.createElement("pre"); out.id = "out";
+out.textContent = JSON.stringify([...document.querySelectorAll("#whatif-rows tr")].map(r => [r.dataset.device, ...[...r.cells].map(c => c.innerText)]));
+document.body.append(out);
+</script></body>"""
+QUESTIONS = [
+    ("llama3-8b", "--inference", "--device", "l4"),
+    ("llama2-70b", "--inference", "--rate", "2", "--device", "h100"),
+    ("llama-7b", "--inference", "--pp", "2", "--device", "a100-80", "--batch", "4"),
+    ("resnet50", "--inference", "--precision", "fp8", "--device", "h100", "--batch", "48"),
+    ("bert-large", "--precision", "fp16", "--device", "v100", "--batch", "24"),
+    ("llama-7b", "--count", "64", "--device", "a100-80"),
+    ("llama-7b", "--count", "12", "--batch", "48", "--device", "a100-80"),
+    ("llama-13b", "--count", "64", "--device", "a100-40", "--sharding", "8", "--stage", "2"),
+    ("llama3-8b", "--seq", "65536", "--count", "32", "--device", "h100", "--cp", "4"),
+    ("gpt3-175b", "--count", "128", "--device", "a100-80", "--pp", "8", "--mp", "8", "--vpp", "2", "--batch", "64", "--micro-batch", "1"),
+    ("mixtral-8x7b", "--count", "32", "--device", "h100", "--sharding", "32", "--stage", "3", "--ep", "4"),
+    ("mixtral-8x7b", "--count", "32", "--device", "h200", "--samples", "1e6", "--hours", "900"),
+]
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+def test_sliders_open_at_the_answer(words, tmp_path):
+    """What the sliders show first of the answer's device are the bytes and the time of the answer."""
+    found = json.loads(run(*words, "--html", str(tmp_path / "page.html"), "--json").stdout)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    grid = json.loads(re.search(r'id="grid">(.*?)</script>', page, re.S)[1])
+    first = found["verdict"]["first"]
+    layout = first["layout"] or found["layouts"]["found"][0]
+    at, i = {a: axis.index(grid["start"][a]) for a, axis in grid["axes"].items()}, 0
+    for a, axis in grid["axes"].items():
+        assert axis == sorted(axis, key=None if isinstance(axis[0], float) else _core.advise_terms()[a].index)
+        i = i * len(axis) + at[a]
+    k = next(k for k, d in enumerate(grid["devices"]) if d["id"] == first["id"])
+    kind = grid["memory_of"][k]
+    shown = [grid[end][kind][i] * 2**30 for end in ("low", "point", "high")]
+    assert shown == pytest.approx(layout["total"], rel=1e-3)
+    assert grid["seconds"][k][i] == pytest.approx(layout["seconds"][1] / layout["job"]["batch"], rel=1e-3)
+    if CHROMIUM is None:
+        return
+    row = next(r for r in _shown(page.replace("</body>", OPENED), tmp_path, 1200) if r[0] == first["id"])
+    assert row[1].startswith(f"{layout['devices']:.0f} x ") and row[3] == layout["verdict"]
+    assert _number(row[2]) == pytest.approx(layout["total"][1] / 2**30, rel=0.006)
+    fixed = {k: layout["job"][k] for k in ("cp", "vpp", "ep") if layout["job"][k] > 1}
+    assert all(f"{k} {v:.0f}" in grid["shared"][0] for k, v in fixed.items()) and (grid["shared"] or not fixed)
 
 
 def _number(text):

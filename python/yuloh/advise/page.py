@@ -21,6 +21,7 @@ from . import words as w
 from .cost_picture import NARROW, WIDE, pareto
 from .question import Question
 from .section import focus_row
+from .terms import PRECISIONS, RECOMPUTES
 from .terms import MEMORY
 
 PALETTE = dict(zip(MEMORY, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
@@ -157,6 +158,7 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     heads, layers = q.network["heads"], q.network["layers"]
     split = [m for m in (1.0, 2.0, 4.0, 8.0) if transformer and heads % m == 0] or [1.0]
     top = 128 if q.size_class < 2 else 16
+    start, shared = _start(q, answer)
     axes = {
         "precision": ["fp32", "bf16"] if q.training else ["fp32", "fp16", "int8"],
         "recompute": ["none", "full"] if q.training else ["none"],
@@ -170,6 +172,9 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
         "stage": [0.0, 1.0, 2.0, 3.0] if q.training else [0.0],
         "micro": [float(1 << k) for k in range(8) if 1 << k <= top],
     }
+    for name, value in start.items():  # the answer's own job is among them
+        order = {"precision": PRECISIONS, "recompute": RECOMPUTES}.get(name)
+        axes[name] = sorted({*axes[name], value}, key=order.index if order else None)
     ids = [
         answer["focus"],
         *(o["id"] for o in answer["verdict"]["picks"]),
@@ -178,7 +183,7 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     ]
     known = {d["id"]: d for d in q.devices}
     chosen = [known[i] for i in dict.fromkeys(ids) if i in known][:SIDE_BY_SIDE]
-    grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, axes)
+    grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, {**axes, **shared})
     return {
         "axes": axes,
         **{k: [[_short(v / 2**30) for v in one] for one in grid[k]] for k in ("low", "point", "high")},
@@ -197,7 +202,10 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
         "samples": q.goals.get("samples", 1e6),
         "units": [w.unit(q.unit, "en"), w.unit(q.unit, "zh")],
         "currency": q.currency,
-        "start": _start(q, answer, axes),
+        "start": start,
+        "cp": shared["cp"],
+        "shared": [w.word("shared_settings", x, ", ".join(f"{k} {v:.0f}" for k, v in shared.items() if v > 1)) for x in ("en", "zh")]
+        if any(v > 1 for v in shared.values()) else None,
         "training": q.training,
         "words": {
             k: [w.word(k, "en"), w.word(k, "zh")] for k in ("yes", "tight", "unlikely", "no", "impossible")
@@ -205,18 +213,19 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     }
 
 
-def _start(q: Question, answer: Dict[str, object], axes: dict) -> dict:
-    """Where the sliders stand: at the recommended layout, as far as it is among the settings."""
+def _start(q: Question, answer: Dict[str, object]):
+    """Where the sliders stand, at the answer's own job; and what of it all settings have in common, there being no sliders."""
     first = answer["verdict"]["first"]
-    job = first["layout"]["job"] if first and first["layout"] else {}
-    micro = job.get("micro") or q.job.get("micro") or q.job["batch"]
-    start = {
-        "precision": q.job.get("precision", "bf16"),
-        "micro": min(axes["micro"][-1], 2.0 ** math.floor(math.log2(max(1.0, micro)))),
-    }
-    if job:
-        start.update({k: job[k] for k in ("mp", "pp", "stage", "recompute")}, data=job["dp"] * job["sharding"])
-    return start
+    layout = first["layout"] if first else None
+    if not layout:  # of a rate: one copy
+        layout = next(iter(answer["layouts"]["found"]), None) or next(d for d in answer["devices"] if d["id"] == answer["focus"])
+    job = layout["job"]
+    start = {k: job[k] for k in ("precision", "recompute", "mp", "pp", "stage")}
+    start.update(data=job["dp"] * job["sharding"], micro=layout["micro_batch"])
+    shared = {k: job[k] for k in ("cp", "vpp")}
+    if job["stage"] > 0:
+        shared["shards"] = job["sharding"]  # as --sharding
+    return start, {**shared, **({"ep": job["ep"]} if q.network["experts"] > 0 else {})}
 
 
 def _short(v: float) -> Optional[float]:

@@ -8,7 +8,7 @@ from itertools import compress
 from .. import _core
 
 _T = _core.advise_terms()
-PRECISIONS, OPTIMIZERS, DEVICE_KINDS, DEGREES, MEMORY = (_T[k] for k in ("precision", "optimizer", "device", "degree", "memory"))
+PRECISIONS, RECOMPUTES, OPTIMIZERS, DEVICE_KINDS, DEGREES, MEMORY = (_T[k] for k in ("precision", "recompute", "optimizer", "device", "degree", "memory"))
 # What a Plan of a precision is recorded in; the class of an optimizer in paddle.optimizer, "" where there is none; bits for
 # the matrices that a word of --lora-targets means.
 PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precision", "dtype"), ("optimizer", "class"), ("target", "parts")))

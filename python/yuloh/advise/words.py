@@ -133,6 +133,7 @@ WORDS = {
     "recompute_code": ("instead of self.{0}(x)", "代替 self.{0}(x)"),
     "impossible": ("cannot be", "不可行"),
     "assumed_shape": ("shape assumed from the parameters: {0} layers of width {1}", "由参数量推定的形状：{0} 层，宽 {1}"),
+    "shared_settings": ("the same in all settings, as in the answer, where it can be: {0}", "各设置中与答案相同（可行时）：{0}"),
     "assumed_tokens": ("{0} tokens an answer assumed (--new-tokens; 0: prompts alone)", "假设每个回答 {0} 个词元（--new-tokens；0 表示只处理提示）"),
     "assumed_p99": ("{0} s for 99 of 100 answers assumed: one second and {1} ms a token (--p99)", "假设 P99 为 {0} 秒：1 秒加每词元 {1} 毫秒（--p99）"),
     "assumed_seq": ("sequence length assumed: {0}", "假设序列长度 {0}"),

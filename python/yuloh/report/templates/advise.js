@@ -8,7 +8,7 @@
     pp: ["pipeline (pp)", "流水线 (pp)"], data: ["data parallel", "数据并行"], stage: ["sharding stage", "分片阶段"],
     micro: ["micro-batch of a device", "单设备微批"],
   };
-  const settings = { none: ["none", "无"], full: ["full", "全部"] };
+  const settings = { none: ["none", "无"], selective: ["scores", "注意力分数"], full: ["full", "全部"] };
   const heads = {
     device: ["device", "设备"], needs: ["needs", "需要"], fits: ["fits", "能否放下"], rate: null,
     hours: ["hours", "小时"], energy: ["energy", "能耗"], price: ["price of a device hour", "设备每小时价格"], cost: ["cost", "费用"],
@@ -16,7 +16,7 @@
   const labels = Object.keys(heads).map((h) => (h === "rate" ? [`${grid.units[0]}/s`, `${grid.units[1]}/秒`] : heads[h]));
   const axes = Object.keys(grid.axes);
   const at = {};
-  for (const a of axes) at[a] = Math.max(0, grid.axes[a].indexOf(grid.start[a] === undefined ? grid.axes[a][0] : grid.start[a]));
+  for (const a of axes) at[a] = grid.axes[a].indexOf(grid.start[a]);
   const prices = grid.devices.map((d) => d.price);
   let samples = grid.samples;
 
@@ -32,7 +32,7 @@
   }
 
   function rows() {
-    const i = index(), count = value("mp") * value("pp") * value("data");
+    const i = index(), count = value("mp") * value("pp") * value("data") * grid.cp;
     document.getElementById("whatif-rows").innerHTML = "";
     grid.devices.forEach((d, k) => {
       const kind = grid.memory_of[k], says = verdict(i, kind, d.memory), seconds = grid.seconds[k][i];
@@ -84,6 +84,7 @@
   box.addEventListener("change", () => { samples = Number(box.value) > 0 ? Number(box.value) : samples; rows(); });
   label.append(box);
   knobs.append(label);
+  if (grid.shared) knobs.append(Object.assign(document.createElement("p"), { className: "note", innerHTML: two(grid.shared) }));
   document.getElementById("whatif-head").innerHTML = "<tr>" + labels.map((pair, c) => `<th${c === 0 || c === 2 ? "" : ' class="num"'}>${two(pair)}</th>`).join("") + "</tr>";
   rows();
 })();
