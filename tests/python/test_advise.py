@@ -61,10 +61,11 @@ def test_faults_are_found():
     )
     broken["fabrics"]["roce-100"]["source"] = "hearsay"
     broken["devices"][6]["bought_for"] = "the moon"
+    broken["devices"][7]["name"] = "Nobody 9000"
     said = "\n".join(catalogue.faults(broken))
     for words in ("has no source", "has no date", "is also t4's", "holds a figure twice", "watts is -1"):
         assert words in said, said
-    for words in ("host_link is derived by no rule", "as recalled though it was read", "network roce-100", "bought for 'the moon'"):
+    for words in ("host_link is derived by no rule", "as recalled though it was read", "network roce-100", "bought for 'the moon'", "begins with no maker"):
         assert words in said, said
 
 

@@ -60,6 +60,11 @@ def common() -> List[str]:
     return [d["id"] for d in devices() if d.get("common")]
 
 
+def makers() -> List[str]:
+    """What names of devices begin with and tables leave away."""
+    return _file("devices.json")["makers"]
+
+
 def fabrics() -> Dict[str, dict]:
     return _file("devices.json")["fabrics"]
 
@@ -324,6 +329,8 @@ def faults(catalogue: Optional[dict] = None) -> List[str]:
             seen[name] = where
         if d.get("kind") not in DEVICE_KINDS:
             found.append(f"{where}: kind {d.get('kind')!r}")
+        if not str(d.get("name")).startswith(tuple(f"{m} " for m in c["makers"])):
+            found.append(f"{where}: the name {d.get('name')!r} begins with no maker")
         if not isinstance(d.get("training", True), bool):
             found.append(f"{where}: training {d['training']!r}")
         if d.get("bought_for") not in USES:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Dict, Optional
 
 from ..report.text import duration, money, three
+from . import catalogue
 from .terms import TALK
 
 WORDS = {
@@ -365,8 +366,8 @@ def remark(said, language: str = "en") -> str:
 
 def short(name: str) -> str:
     """A device's name without its maker, for tables."""
-    for maker in ("NVIDIA GeForce ", "NVIDIA ", "AMD Instinct ", "AMD ", "Intel ", "Huawei ", "Kunlunxin "):
-        name = name.removeprefix(maker)
+    for maker in catalogue.makers():
+        name = name.removeprefix(maker + " ")
     return name
 
 
