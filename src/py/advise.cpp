@@ -386,6 +386,9 @@ nb::object terms() {
   r["talk"] = column(Table<TimeKind>::rows, [](const TimeRow& t) { return t.talk; });
   r["same"] = column(Table<ChangeKind>::rows, [](const ChangeRow& c) { return c.same; });
   r["kernels_of_layer"] = kKernelsOfLayer;
+  Writer job;
+  const Job plain;
+  fields_job(job, plain), r["job"] = job.to;
   return r;
 }
 

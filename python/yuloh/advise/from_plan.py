@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from . import contained, recompute_layers
 
 from .split import split_fields, split_sentence
-from .terms import CLASSES, KERNELS_OF_LAYER, PLANNED
+from .terms import CLASSES, JOB, KERNELS_OF_LAYER, PLANNED
 
 DOUBT = 0.05  # of bytes that a Plan gave: another executor keeps other temporaries
 
@@ -155,7 +155,7 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
 def planned_as(job: Dict[str, object]) -> List[str]:
     """Sentences where the plan is of another optimizer or precision than the job, which has none of its own here."""
     said = []
-    optimizer, precision = str(job.get("optimizer", "adamw")), str(job.get("precision", "bf16"))
+    optimizer, precision = str(job.get("optimizer", JOB["optimizer"])), str(job.get("precision", JOB["precision"]))
     if job.get("training", True) and not CLASSES[optimizer]:
         said.append(f"the plan is of Adam: {optimizer} has none here; the table of memory counts {optimizer}")
     if precision in ("fp8", "int8"):
@@ -182,12 +182,12 @@ def _facts(model, specs, job, batch: int, limit: Optional[int], recompute: Seque
     from .facts import facts
 
     training = bool(job.get("training", True))
-    words = {"training": training, "precision": PLANNED[str(job.get("precision", "bf16"))], "batch": batch, "pending_limit": limit,
+    words = {"training": training, "precision": PLANNED[str(job.get("precision", JOB["precision"]))], "batch": batch, "pending_limit": limit,
              "recompute": list(recompute)}
     if job.get("script", {}).get("cast"):
         words["precision"] = f"amp-{words['precision']}"
     if training:
-        words["optimizer"] = CLASSES[str(job.get("optimizer", "adamw"))] or "Adam"
+        words["optimizer"] = CLASSES[str(job.get("optimizer", JOB["optimizer"]))] or "Adam"
     try:
         return facts(model, specs, **words)
     except Exception as error:  # whatever the user's model raises: one sentence, no traceback
@@ -200,7 +200,7 @@ def _facts(model, specs, job, batch: int, limit: Optional[int], recompute: Seque
 
 def _network(a: dict, b: dict, batch: int, job, title: str):
     """What the core needs of two facts, at `batch` and twice as much."""
-    element = 2 if PLANNED[str(job.get("precision", "bf16"))] in ("bfloat16", "float16") else 4
+    element = 2 if PLANNED[str(job.get("precision", JOB["precision"]))] in ("bfloat16", "float16") else 4
 
     def grows(f):  # a sample's share, from the difference; never below nothing
         return max(0.0, (f(b["memory"]) - f(a["memory"])) / batch)

@@ -21,8 +21,7 @@ from . import words as w
 from .cost_picture import NARROW, WIDE, pareto
 from .question import Question
 from .section import focus_row
-from .terms import PRECISIONS, RECOMPUTES
-from .terms import MEMORY
+from .terms import MEMORY, PRECISIONS, RECOMPUTES
 
 PALETTE = dict(zip(MEMORY, (*pictures.PALETTE, "#a16207", "#9ca3af", "#be185d", "#115e59")))
 # Long tables, below the pictures and the sliders.

@@ -16,3 +16,5 @@ PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precis
 TALK, SAME = tuple(compress(_T["time"], _T["talk"])), tuple(compress(_T["change"], _T["same"]))
 # What the core counts for a layer of a model that is known by totals.
 KERNELS_OF_LAYER = _T["kernels_of_layer"]
+# The job that is meant where nothing is said.
+JOB = _T["job"]

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Dict, Optional, Sequence
 
-from .terms import OPTIMIZERS
+from .terms import JOB, OPTIMIZERS
 
 NAMES = ("model", "net", "network", "make_model", "build_model", "Model", "Net")
 
@@ -71,9 +71,9 @@ def _heed(seen, job: Dict[str, object]) -> None:
     said: list = []
     kind = type(seen.optimizer).__name__.lower()
     if seen.optimizer is None:
-        said.append(("script_no_optimizer", job.get("optimizer", "adamw")))
+        said.append(("script_no_optimizer", job.get("optimizer", JOB["optimizer"])))
     elif "optimizer" not in job and kind not in OPTIMIZERS:
-        said.append(("script_optimizer_unknown", type(seen.optimizer).__name__, "adamw"))
+        said.append(("script_optimizer_unknown", type(seen.optimizer).__name__, JOB["optimizer"]))
     elif "optimizer" not in job:
         job["optimizer"] = kind
     script: Dict[str, object] = {"remarks": said, "recomputed": seen.recomputed}
