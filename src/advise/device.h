@@ -13,11 +13,11 @@ enum class Precision : uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kInt8 };  // 
 struct PrecisionRow {
   Precision id;
   const char* name;
-  double weight, served;  // bytes of a parameter in training, in inference
-  double gradient, master;
-  double activation;
-  Precision instead[4];  // where a device has no peak for it: the first of these that it has
-  const char* dtype;     // what a Plan of it is recorded in
+  double weight, served;    // bytes of a parameter in training, in inference
+  double gradient, master;  // of its gradient, of the float32 copy beside half weights
+  double activation;        // of an element
+  Precision instead[4];     // where a device has no peak for it: the first of these that it has
+  const char* dtype;        // what a Plan of it is recorded in
 };
 template <>
 struct Table<Precision> {
@@ -58,10 +58,9 @@ static_assert(in_order<DeviceKind>());
 struct Device {
   std::string name;
   DeviceKind kind = DeviceKind::kGpu;
-  double memory = 0;     // bytes a process can have at most
-  double bandwidth = 0;  // bytes/s
-  std::array<double, size_of_table<Precision>>
-      peaks{};           // dense, operations/s; 0: not supported by the matrix units
+  double memory = 0;                                     // bytes a process can have at most
+  double bandwidth = 0;                                  // bytes/s
+  std::array<double, size_of_table<Precision>> peaks{};  // dense, operations/s; 0: not supported
   double link = 0;       // bytes/s each way to devices of the same node; 0: only over the host
   double host_link = 0;  // bytes/s each way to host memory
   double watts = 0;
