@@ -80,7 +80,7 @@ struct Fabric {
   double rate_server = 0;  // of a whole server instead, shared by its devices; 0: as `rate` says
   double latency = 10e-6;  // seconds, of one message
 
-  double rate_of(const Device& d) const { return rate_server > 0 ? rate_server / d.per_node : rate; }
+  double rate_of(double held) const { return rate_server > 0 ? rate_server / held : rate; }  // by a server
 };
 
 // The precision that the device really computes in where it lacks what was asked for.

@@ -28,14 +28,14 @@ std::vector<double> contexts(const Network& n, const Job& base, double devices, 
   return r;
 }
 // Experts on every device, inside a server, or as far apart as they go.
-std::vector<double> expert_groups(const Network& n, const Device& d, double mp, double group, double fixed) {
+std::vector<double> expert_groups(const Network& n, double here, double mp, double group, double fixed) {
   if (fixed > 0)
     return fixed == 1 || (n.experts > 0 && std::fmod(n.experts, fixed) == 0 && std::fmod(group, fixed) == 0)
                ? std::vector<double>{fixed}
                : std::vector<double>{};
   std::vector<double> r{1};
   if (n.experts == 0) return r;
-  for (double most : {d.per_node / mp, group}) {
+  for (double most : {here / mp, group}) {
     double k = 1;
     while (k * 2 <= most && std::fmod(n.experts, k * 2) == 0 && std::fmod(group, k * 2) == 0) k *= 2;
     if (k > r.back()) r.push_back(k);
@@ -145,6 +145,8 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
                                                              : 1;
   for (double mp : divisors(devices)) {
     if (mp > most_mp || !n.splits_by(mp)) continue;
+    const double here = of_server(devices, mp, d);
+    if (free.mp == 0 && devices > here && std::fmod(here, mp) != 0) continue;  // some would lie over servers
     for (double cp : contexts(n, base, devices / mp, free.cp))
       for (double pp : divisors(devices / mp / cp)) {
         if (pp > n.layers || (!base.training && pp > 1 && !n.transformer())) continue;
@@ -152,12 +154,12 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
         if (std::fmod(base.batch, rest) != 0) continue;
         Job j = base;
         j.mp = mp, j.pp = pp, j.cp = cp;
-        for (double ep : expert_groups(n, d, mp, rest * cp, free.ep))
+        for (double ep : expert_groups(n, here, mp, rest * cp, free.ep))
           for (double vpp : virtual_stages(n, base, pp, free.vpp))
             for (double stage = 0; stage <= 3; ++stage) {
               if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
               if (!free.stage && stage != base.stage && rest > 1) continue;
-              for (double shards : sharing(free, rest, stage, std::floor(d.per_node / mp / cp))) {
+              for (double shards : sharing(free, rest, stage, std::floor(here / mp / cp))) {
                 if (stage > 0 && shards == 1) continue;
                 j.ep = ep, j.vpp = vpp, j.stage = stage, j.sharding = shards, j.dp = rest / shards;
                 if (free.allows(j)) s.split(j);

@@ -71,12 +71,13 @@ double widening(const Job& j) {
 struct Group {
   double rate, latency;
 };
-// Link of a group of `size` neighbours, `span` devices apart at most.
-Group link_of(const Device& d, const Fabric& f, double span) {
+// Link of the job's groups of neighbours, `span` devices apart at most.
+Group link_of(const Device& d, const Fabric& f, const Job& j, double span) {
+  const double here = of_server(j.devices(), j.mp, d), between = f.rate_of(here);
   const double inside =
       std::max(d.between(), Assumed::kLeastLink);  // a group over servers goes round inside each of them too
-  if (span > d.per_node)
-    return {(d.per_node > 1 ? std::min(f.rate_of(d), inside) : f.rate_of(d)) * Assumed::kLink, f.latency};
+  if (j.devices() > here && std::fmod(here, span) != 0)  // some of the groups
+    return {(here > 1 ? std::min(between, inside) : between) * Assumed::kLink, f.latency};
   return {inside * Assumed::kLink, Assumed::kLatency};
 }
 double all_reduce(double bytes, double size, const Group& g) {
@@ -143,24 +144,25 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
                          (n.experts > 0 ? Assumed::kKernelsExperts : 0) +
                          (j.lora > 0 ? Assumed::kKernelsLora : 0);
   p.launch = layers * kernels * (j.training ? 3 : 1) * row(d.kind).launch;
-  if (j.mp > 1 && !n.transformer())                 // after every pair, and before it on the way back
-    p.tensor = 2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
-               all_reduce(activation_bytes(j) * n.split_sent / n.layers / 2 * b, j.mp, link_of(d, f, j.mp));
+  if (j.mp > 1 && !n.transformer())  // after every pair, and before it on the way back
+    p.tensor =
+        2 * layers * (j.training ? 2 : 1) *  // two pairs a layer
+        all_reduce(activation_bytes(j) * n.split_sent / n.layers / 2 * b, j.mp, link_of(d, f, j, j.mp));
   if (j.mp > 1 && n.transformer()) {
     const double reduces = (j.training ? 4 : 2) + (again > 0 ? 2 * again / layers : 0);
     p.tensor = layers * reduces *
-               all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j.mp));
+               all_reduce(activation_bytes(j) * n.seq / j.cp * n.hidden * b, j.mp, link_of(d, f, j, j.mp));
   }
   const double rounds = (j.training ? 2 : 1) + (again > 0 ? again / layers : 0);
   if (j.ep > 1) {  // there and back, forward and backward; tensor parallel devices share the copies
     const double copies = activation_bytes(j) * n.seq / j.cp * n.active * n.hidden * b / j.mp;
-    p.experts =
-        layers * n.expert_share() * rounds * 2 * all_to_all(copies, j.ep, link_of(d, f, j.mp * j.cp * j.ep));
+    p.experts = layers * n.expert_share() * rounds * 2 *
+                all_to_all(copies, j.ep, link_of(d, f, j, j.mp * j.cp * j.ep));
   }
   if (j.cp > 1) {  // backward, the gradients go round too
     const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
     const double ring =
-        layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j.mp * j.cp).rate;
+        layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j, j.mp * j.cp).rate;
     p.context =
         std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, Assumed::kSeen * ring);
   }
@@ -181,8 +183,8 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
   // their owners, each part over the devices that hold it too, and what was updated is gathered; at stage 3
   // weights are gathered instead, for every pass forward and backward. Fewer devices share routed experts.
   const double sharding = j.stage > 0 ? j.sharding : 1;
-  const Group inner = link_of(d, f, j.mp * j.cp * sharding);
-  const Group outer = link_of(d, f, j.mp * j.cp * (group / j.cp > sharding ? j.replicas() : 1));
+  const Group inner = link_of(d, f, j, j.mp * j.cp * sharding);
+  const Group outer = link_of(d, f, j, j.mp * j.cp * (group / j.cp > sharding ? j.replicas() : 1));
   const auto shared = [&](double trained, double stored, double replicas) {
     const double shards = std::min(sharding, replicas), gradients = trained * gradient_bytes(j);
     const double gathered = j.stage >= 3 ? j.passes() * 2 * stored : gradients;
@@ -225,7 +227,7 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
   add(s, TimeKind::kContext, m * p.context);
   if (j.pp > 1) {
     const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
-                       (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j.devices()).rate;
+                       (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j, j.devices()).rate;
     add(s, TimeKind::kPipeline, m * j.vpp * 2 * hop * Assumed::kHopsSeen);
     add(s, TimeKind::kBubble, (j.pp - 1) * (p.seconds() / j.vpp + 2 * hop));
     s.bubble = (j.pp - 1) / j.vpp / (m + (j.pp - 1) / j.vpp);
@@ -256,6 +258,13 @@ void inference(StepTime& s, const Network& n, const Job& j, const Device& d, con
 
 }  // namespace
 
+double of_server(double devices, double mp, const Device& d) {
+  if (devices <= d.per_node) return devices;
+  const double even = devices / std::ceil(devices / d.per_node);
+  const bool whole = even == std::floor(even);
+  return whole && (std::fmod(even, mp) == 0 || std::fmod(d.per_node, mp) != 0) ? even : d.per_node;
+}
+
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
   const Precision used = used_for(d, j.precision);
   const double peak = d.peak(used), stream = d.bandwidth * stream_share(d);
@@ -271,11 +280,11 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
   const double count = flops * b / j.mp / j.pp / (peak * matrix_share(d, used, true));
   double talk = 0;
   if (j.mp > 1)
-    talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j.mp));
+    talk += layers * 2 * all_reduce(activation_bytes(j) * n.hidden * b, j.mp, link_of(d, f, j, j.mp));
   if (j.ep > 1)
     talk +=
         layers * n.expert_share() * 2 *
-        all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j.mp * j.ep));
+        all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j, j.mp * j.ep));
   const double launch = layers * (Assumed::kKernels + (n.experts > 0 ? Assumed::kKernelsToken : 0)) *
                         row(d.kind).launch * Assumed::kReplayed;
   return j.pp * (std::max({read + Assumed::kRamp * launch, count, launch}) + talk);

@@ -47,6 +47,11 @@ struct StepTime {
   bool measured = false;                   // efficiencies measured on the device, not assumed
 };
 
+// Devices of a job in one server: the same in each where its number divides and no tensor parallel group then
+// lies over two, else full ones and one with what is left. Groups lie from inside to outside as tensors,
+// context, experts or sharding, data, pipeline, each of devices that follow one another.
+double of_server(double devices, double mp, const Device& d);
+
 // A token more for each of the micro-batch's sequences, when each has `context` behind it (decoders).
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context);
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);

@@ -139,7 +139,7 @@ nb::object object_of(const Layout& l, const Device& d) {
   for (const TimeItem& i : l.step.items) times.append(nb::make_tuple(name(i.what), i.seconds));
   nb::dict r;
   r["job"] = job.to, r["devices"] = l.job.devices(), r["micro_batch"] = l.job.micro_batch(),
-  r["passes"] = l.job.passes();
+  r["passes"] = l.job.passes(), r["of_server"] = of_server(l.job.devices(), l.job.mp, d);
   r["memory"] = items, r["total"] = object_of(l.memory.total), r["host"] = l.memory.host,
   r["verdict"] = verdict(l.memory, d);
   r["time"] = times, r["seconds"] = object_of(l.step.seconds), r["bubble"] = l.step.bubble,

@@ -73,7 +73,7 @@ def scripts():
         job = {k: float(v) if type(v) is int else v for k, v in layout.items()}
         network = _core.advise_network(EXPERTS if "ep" in layout or "experts" in name else GATED if "gated" in name else TINY)["network"]
         made = _core.advise_layout(network, job, device, {"rate": 25e9})
-        launch = fleet.launch_command(int(made["devices"]), 8)
+        launch = fleet.launch_command(int(made["devices"]), int(made["of_server"]))
         text = fleet.skeleton(network, made["job"], made["passes"], made["micro_batch"], launch)
         found[name] = (int(made["devices"]), text)
     return found

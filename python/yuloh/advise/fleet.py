@@ -404,10 +404,27 @@ def _loop(pp: int, cast: str, transformer: bool, late: bool, scaler: str, given:
     ]
 
 
-def launch_command(count: int, per_node: int, script: str = "train.py") -> str:
-    """The command to start it, on every server."""
-    here = int(min(count, per_node))
-    devices = ",".join(str(i) for i in range(here))
-    nodes = math.ceil(count / per_node)
+def launch_command(count: int, here: int, script: str = "train.py") -> str:
+    """The command to start `count` processes, on every server: `here` of them, the last starts what is left (`last_server`)."""
+    nodes = math.ceil(count / here)
     across = f"--master MASTER_IP:8090 --nnodes {nodes} " if nodes > 1 else ""
-    return f"python -m paddle.distributed.launch {across}--devices {devices} {script}"
+    return f"python -m paddle.distributed.launch {across}--devices {_devices(min(here, count))} {script}"
+
+
+def last_server(count: int, here: int) -> List[str]:
+    """What differs in the command of the last server, where the servers do not hold the same number."""
+    nodes, left = math.ceil(count / here), count % here
+    return [f"on the last of the {nodes} servers: --rank {nodes - 1} --devices {_devices(left)}; on those before it --rank 0 to "
+            f"{nodes - 2}"] if left and nodes > 1 else []
+
+
+def of_host(count: int, here: int, per_host: int) -> int:
+    """Processes that one command starts: of devices that a fast link joins over hosts (`here` of them) those of a host."""
+    if here <= per_host:
+        return here
+    even = count / math.ceil(count / per_host)
+    return int(even) if even == int(even) else per_host
+
+
+def _devices(count: int) -> str:
+    return ",".join(str(i) for i in range(count))

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional
 
 from .. import _core
 from . import catalogue
-from .fleet import launch_command, refusal, skeleton, strategy_snippet
+from .fleet import last_server, launch_command, of_host, refusal, skeleton, strategy_snippet
 from .question import Question
 from .verdict import verdict
 
@@ -188,8 +188,10 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     if found and q.training:
         best = next((x for x in found if not refusal(q.network, x["job"])), found[0])  # a script does what it says
         made["strategy"] = strategy_snippet(best["job"], best["passes"], best["micro_batch"])
-        made["launch"] = launch_command(count, entry["per_node"])
-        made["refused"], made["said"] = refusal(q.network, best["job"]), _whole(q, entry, best)
+        here = of_host(count, int(best["of_server"]), entry.get("per_host", entry["per_node"]))
+        made["launch"] = launch_command(count, here)
+        made["last_server"], made["refused"] = last_server(count, here), refusal(q.network, best["job"])
+        made["said"] = made["last_server"] + _whole(q, entry, best)
         made["written"] = found.index(best)
         job = {**best["job"], "precision": best["precision_used"]}
         made["script"] = skeleton(

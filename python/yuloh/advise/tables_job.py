@@ -175,6 +175,7 @@ def layouts(a, language: str, everything: bool) -> Optional[Section]:
         *lay["strategy"].splitlines(),
         f"# {w.word('launch', language)}",
         lay["launch"],
+        *(f"# {said}" for said in lay["last_server"]),
     ]
     best = lay["found"][0]
     lost = max((("bubble", best["bubble"]), ("talk", w.talk_share(best))), key=lambda pair: pair[1])
