@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device, and how many: the least that do a job, the cheapest that train within a time or serve a rate
-// within a latency; what they take in hours, energy and money. A price of 0 is a price; below 0 none is
+// Which device, and how many: that do a job, train within a time or serve a rate within a latency, ranked by
+// advise/ranking.h; what they take in hours, energy and money. A price of 0 is a price; below 0 none is
 // known.
 #pragma once
 #include <optional>
@@ -8,74 +8,51 @@
 
 #include "advise/decode.h"
 #include "advise/layout.h"
+#include "advise/ranking.h"
 
 namespace yuloh::advise {
 
-struct LeastOption {
-  size_t device = 0;  // index into the devices asked about
-  double count = 1;
-  Layout layout;
-  double watts = 0;   // of all of them; 0: not known
-  double price = -1;  // of an hour of all of them
+// What is asked of the devices: that they train `samples`, serve `rate`, or merely do the job.
+struct Goals {
+  double samples = 0, hours = 0;             // of a training, and within how many hours; 0: no such goal
+  double rate = 0, p99 = 1, max_batch = 64;  // requests/s; seconds for 99 of 100; samples of one pass
+  double most = 128;                         // devices of one kind
+  double count = 0;                          // the number that the user gave; 0: none
+  std::vector<double> counts;                // of every device the only number to look at; empty: free
+  bool named = false;                        // the user named the devices
 };
-// Of every device the least power of two (times the degrees that were given) that does the job at all and
-// whose communication leaves it a sensible share of its peak; least price first where all are known, else
-// least power; boards last. At most `most` of one kind.
-std::vector<LeastOption> least_options(const Network& n, const Job& base, const std::vector<Device>& devices,
-                                       const Fabric& f, double most, const Freedom& free);
 
-struct TrainingOption {
-  size_t device = 0;
-  double count = 1;
-  Layout layout;
-  Interval hours;
-  double kilowatt_hours = 0;  // of the devices alone
-  double watts = 0;           // of all of them; 0: not known
-  double cost = -1;           // below 0: no price known
-  bool in_time = true;
-  bool pareto = false;  // nothing is both faster and cheaper (or, without prices, takes less energy)
-};
-struct TrainingChoice {
-  std::vector<TrainingOption> options;
-  bool priced = false;  // some price is known: ranked by cost, else by power
-  std::vector<size_t>
-      best;  // of `options`: in time, best first, of more than two devices the best number each
-};
-// The fastest layout of a training of `samples` on `count` of a device; none fits: nothing.
-std::optional<TrainingOption> train_on(const Network& n, const Job& base, const Device& d, const Fabric& f,
-                                       double count, double samples, const Freedom& free);
-// For every device and every power of two of them up to `most`: the fastest layout, hours for `samples`
-// samples. `limit_hours` 0: none. Options that do not fit are left out.
-TrainingChoice train_options(const Network& n, const Job& base, const std::vector<Device>& devices,
-                             const Fabric& f, double samples, double limit_hours, double most,
-                             const Freedom& free = {});
-
-struct ServingOption {
-  size_t device = 0;
-  double group = 1;  // devices that hold one copy of the model (tensor parallel)
-  double copies = 1;
+// A number of a device that does it, or would but for the time. Its cost: of the training, else of an hour.
+struct Option : Way {
+  std::optional<Layout> layout;  // where no rate is served
+  Interval hours;                // of a training
+  double kilowatt_hours = 0;     // of the devices alone
+  bool pareto = false;  // no other is both faster and cheaper (or, without prices, takes less energy)
+  double group = 1;     // for a rate: devices that hold one copy of the model (tensor parallel)
+  double copies = 0;
   double batch = 1;         // of requests, on average under this load (advise/queue.h)
   Interval seconds;         // of such a batch
   double p50 = 0, p99 = 0;  // seconds
   double busy = 0;          // share of the time
   double load = 0;          // share of what they could keep up with
   double most_rate = 0;     // requests/s of all copies that keep the latency
-  double watts = 0;         // of all copies
-  double cost_hour = -1, cost_year = -1;
-  double per_money =
-      -1;                // requests for one unit of currency, at the rate asked for; infinite at a price of 0
-  bool possible = true;  // false: the latency cannot be kept by any number of them (or by the copies given)
+  double cost_year = -1;
+  double per_money = -1;  // requests for one unit of money, at the rate asked for; infinite at a price of 0
 };
-struct ServingChoice {
-  std::vector<ServingOption> options;
-  bool priced = false;
-  std::vector<size_t> best;
+struct Choice {
+  std::vector<Option> options;
+  Ranking ranking;  // of the options, by index
 };
-// `rate` requests/s in all, `limit` seconds for 99 of 100. `max_batch` bounds the batch of one pass. Degrees
-// in `free` are kept: mp, pp, cp of a copy; dp is the number of copies.
-ServingChoice serve_options(const Network& n, const Job& base, const std::vector<Device>& devices,
-                            const Fabric& f, double rate, double limit, double max_batch,
-                            const Freedom& free = {});
+// Of every device (`market`: what is said of each beside its figures):
+// - for a training, the fastest layout of every power of two (times the degrees that were given) up to
+//   goals.most;
+// - for a rate, the fewest copies that keep the latency; degrees in `free` are kept, dp is the number of
+// copies;
+// - else the least power of two that does the job at all and whose communication leaves a sensible share of
+//   the peak.
+// A number that was given is tried on the first device named, else on the one that would be taken.
+Choice choose(const Network& n, const Job& base, const std::vector<Device>& devices,
+              const std::vector<Market>& market, const Fabric& f, const Goals& goals, const Freedom& free);
 
 // Requests a second of one device (of a group, its share) at the best batch up to `max_batch`, by precision;
 // below 0: the device has no such arithmetic, or not even one request fits.

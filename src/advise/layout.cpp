@@ -139,6 +139,15 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
   if (!(devices >= 1 && devices <= 1 << 17 && devices == std::floor(devices)))
     value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices,
                 ". Hint: check --devices.");
+  if (base.offload != Offload::kNone && devices > 1 && free.stage && free.pp <= 1) {
+    // First the layouts that fleet can do: of states on the host in stage 2, of everything in stage 3.
+    Job j = base;
+    j.stage = base.offload == Offload::kAll ? 3 : 2;
+    Freedom of_fleet = free;
+    of_fleet.stage = false, of_fleet.pp = 1;
+    auto found = search_layouts(n, j, d, f, devices, of_fleet, keep);
+    if (!found.empty()) return found;
+  }
   Search s{n, base, d, f, free, {}};
   const double most_mp = free.mp > 0                         ? free.mp
                          : n.transformer() || n.split_by > 1 ? (free.most_mp > 0 ? free.most_mp : d.per_node)

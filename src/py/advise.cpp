@@ -2,6 +2,7 @@
 // Advice in Python: plain dicts in, plain dicts out, for the functions of src/advise. python/yuloh/advise
 // puts catalogue, words and pages around them.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -72,6 +73,26 @@ void fields_freedom(V& v, T& f) {
   v("recompute", f.recompute), v("stage", f.stage), v("micro", f.micro), v("most_mp", f.most_mp);
   for (const Degree& k : kDegrees) v(k.name, f.*k.fixed);
 }
+template <class V, class T>
+void fields_goals(V& v, T& g) {
+  v("samples", g.samples), v("hours", g.hours), v("rate", g.rate), v("p99", g.p99),
+      v("max_batch", g.max_batch);
+  v("most", g.most), v("count", g.count), v("counts", g.counts), v("named", g.named);
+}
+template <class V, class T>
+void fields_market(V& v, T& m) {
+  v("use", m.use), v("small", m.small), v("common", m.common);
+}
+template <class V, class T>
+void fields_way(V& v, T& w) {
+  v("device", w.device), v("count", w.count), v("cost", w.cost), v("watts", w.watts), v("time", w.time);
+  v("able", w.able), v("tight", w.tight);
+}
+template <class V, class T>
+void fields_asked(V& v, T& a) {
+  v("named", a.named), v("limited", a.limited), v("training", a.training), v("size", a.size),
+      v("number", a.number), v("given", a.given);
+}
 
 template <class T>
 void read(nb::handle h, T& to) {
@@ -127,6 +148,10 @@ YULOH_READ(Device, device)
 YULOH_READ(Fabric, fabric)
 YULOH_READ(Freedom, freedom)
 YULOH_READ(Axes, axes)
+YULOH_READ(Goals, goals)
+YULOH_READ(Market, market)
+YULOH_READ(Way, way)
+YULOH_READ(Asked, asked)
 #undef YULOH_READ
 
 nb::tuple object_of(const Interval& i) { return nb::make_tuple(i.low, i.point, i.high); }
@@ -257,64 +282,53 @@ nb::object group(nb::dict network, nb::dict job, nb::dict device, nb::dict fabri
   const auto l = group_layout(q.n, q.j, d, q.f, count, free);
   return l ? served(q, *l, d) : nb::object(nb::none());
 }
-nb::object least(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double most,
-                 nb::dict freedom) {
-  const Question q(network, job, fabric);
-  const std::vector<Device> all = devices_from(devices);
-  nb::list r;
-  for (const LeastOption& o : least_options(q.n, q.j, all, q.f, most, read_freedom(freedom))) {
-    nb::dict one;
-    one["device"] = o.device, one["count"] = whole(o.count), one["watts"] = o.watts,
-    one["price"] = known(o.price);
-    const Device& d = all[o.device];
-    one["layout"] = q.j.training ? object_of(o.layout, d) : served(q, o.layout, d);
-    r.append(one);
-  }
-  return r;
-}
-nb::dict object_of(const TrainingOption& o, const Device& d) {
+nb::dict object_of(const Option& o, const Question& q, const Device& d, const Ranking& ranking) {
   nb::dict one;
-  one["device"] = o.device, one["count"] = whole(o.count), one["hours"] = object_of(o.hours),
-  one["kilowatt_hours"] = o.kilowatt_hours, one["watts"] = o.watts, one["cost"] = known(o.cost),
-  one["in_time"] = o.in_time, one["pareto"] = o.pareto, one["layout"] = object_of(o.layout, d);
+  one["device"] = o.device, one["count"] = whole(o.count), one["cost"] = known(o.cost),
+  one["watts"] = o.watts, one["time"] = o.time, one["tight"] = o.tight, one["rank"] = ranking.amount(o);
+  one["layout"] = !o.layout      ? nb::object(nb::none())
+                  : q.j.training ? object_of(*o.layout, d)
+                                 : served(q, *o.layout, d);
+  if (o.hours.point > 0)
+    one["hours"] = object_of(o.hours), one["kilowatt_hours"] = o.kilowatt_hours, one["in_time"] = o.able,
+    one["pareto"] = o.pareto;
+  if (!o.layout)
+    one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch, one["p50"] = o.p50,
+    one["p99"] = o.p99, one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load,
+    one["most_rate"] = o.most_rate, one["possible"] = o.able, one["cost_year"] = known(o.cost_year),
+    one["per_money"] = known(o.per_money);
   return one;
 }
-nb::object train_one(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double count,
-                     double samples, nb::dict freedom) {
-  const Question q(network, job, fabric);
-  const Device d = device_from(device);
-  const auto o = train_on(q.n, q.j, d, q.f, count, samples, read_freedom(freedom));
-  return o ? nb::object(object_of(*o, d)) : nb::object(nb::none());
+nb::dict object_of(const Ranking& r) {
+  nb::dict to;
+  to["by"] = r.priced ? "cost" : "watts", to["order"] = nb::cast(r.order), to["each"] = nb::cast(r.each),
+  to["picks"] = nb::cast(r.picks), to["late"] = nb::cast(r.late), to["first"] = nb::cast(r.first),
+  to["cheaper"] = nb::cast(r.cheaper), to["next"] = nb::cast(r.next), to["why"] = name(r.why);
+  to["given"] = nb::cast(r.kept);
+  return to;
 }
-nb::object train(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double samples,
-                 double hours, double most, nb::dict freedom) {
+std::vector<Market> markets_from(nb::list l) {
+  std::vector<Market> r;
+  for (nb::handle h : l) r.push_back(read_market(nb::cast<nb::dict>(h)));
+  return r;
+}
+nb::object chosen(nb::dict network, nb::dict job, nb::list devices, nb::list markets, nb::dict fabric,
+                  nb::dict goals, nb::dict freedom) {
   const Question q(network, job, fabric);
   const std::vector<Device> all = devices_from(devices);
-  const TrainingChoice c = train_options(q.n, q.j, all, q.f, samples, hours, most, read_freedom(freedom));
+  const Choice c =
+      choose(q.n, q.j, all, markets_from(markets), q.f, read_goals(goals), read_freedom(freedom));
   nb::list rows;
-  for (const TrainingOption& o : c.options) rows.append(object_of(o, all[o.device]));
-  nb::dict r;
-  r["rows"] = rows, r["priced"] = c.priced, r["best"] = nb::cast(c.best);
+  for (const Option& o : c.options) rows.append(object_of(o, q, all[o.device], c.ranking));
+  nb::dict r = object_of(c.ranking);
+  r["rows"] = rows;
   return r;
 }
-nb::object serve(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double rate, double limit,
-                 double max_batch, nb::dict freedom) {
-  const Question q(network, job, fabric);
-  const ServingChoice c =
-      serve_options(q.n, q.j, devices_from(devices), q.f, rate, limit, max_batch, read_freedom(freedom));
-  nb::list rows;
-  for (const ServingOption& o : c.options) {
-    nb::dict one;
-    one["device"] = o.device, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
-    one["p99"] = o.p99, one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load,
-    one["p50"] = o.p50, one["most_rate"] = o.most_rate, one["possible"] = o.possible, one["watts"] = o.watts,
-    one["cost_hour"] = known(o.cost_hour), one["cost_year"] = known(o.cost_year),
-    one["per_money"] = known(o.per_money);
-    rows.append(one);
-  }
-  nb::dict r;
-  r["rows"] = rows, r["priced"] = c.priced, r["best"] = nb::cast(c.best);
-  return r;
+// The rule alone: ways are dicts of the fields of Way.
+nb::object ranked(nb::list ways, nb::list markets, nb::dict asked) {
+  std::vector<Way> all;
+  for (nb::handle h : ways) all.push_back(read_way(nb::cast<nb::dict>(h)));
+  return object_of(rank(all, markets_from(markets), read_asked(asked)));
 }
 nb::object rates(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, double max_batch,
                  nb::dict freedom) {
@@ -379,6 +393,7 @@ nb::object terms() {
   r["target"] = names_of<Target>(), r["model"] = names_of<ModelKind>(), r["device"] = names_of<DeviceKind>();
   r["memory"] = names_of<MemoryKind>(), r["time"] = names_of<TimeKind>(),
   r["change"] = names_of<ChangeKind>();
+  r["use"] = names_of<Use>(), r["why"] = names_of<Why>();
   r["degree"] = column(kDegrees, [](const Degree& k) { return k.name; });
   r["dtype"] = column(Table<Precision>::rows, [](const PrecisionRow& p) { return p.dtype; });
   r["class"] = column(Table<Optimizer>::rows, [](const OptimizerRow& o) { return o.class_name; });
@@ -409,13 +424,9 @@ void bind_advise(nb::module_& m) {
         "freedom"_a);
   m.def(
       "advise_link", [](nb::dict device) { return device_from(device).between(); }, "device"_a);
-  m.def("advise_least", &least, "network"_a, "job"_a, "devices"_a, "fabric"_a, "most"_a, "freedom"_a);
-  m.def("advise_train", &train, "network"_a, "job"_a, "devices"_a, "fabric"_a, "samples"_a, "hours"_a,
-        "most"_a, "freedom"_a);
-  m.def("advise_train_on", &train_one, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "samples"_a,
+  m.def("advise_choose", &chosen, "network"_a, "job"_a, "devices"_a, "markets"_a, "fabric"_a, "goals"_a,
         "freedom"_a);
-  m.def("advise_serve", &serve, "network"_a, "job"_a, "devices"_a, "fabric"_a, "rate"_a, "limit"_a,
-        "max_batch"_a, "freedom"_a);
+  m.def("advise_rank", &ranked, "ways"_a, "markets"_a, "asked"_a);
   m.def("advise_rates", &rates, "network"_a, "job"_a, "devices"_a, "fabric"_a, "max_batch"_a, "freedom"_a);
   m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
   m.def("advise_yearly", &year, "runs_per_day"_a, "hours_saved"_a, "servers"_a, "price"_a, "days"_a = 365.0);

@@ -95,7 +95,7 @@ def test_why_so_many(tmp_path):
     assert found["verdict"]["first"]["cost"] == min(r["cost"] for r in found["training"]["rows"])
     assert "Why 1: " in top(*question, "--hours", "240")
     found = json.loads(run(*question, "--json").stdout)
-    first, cheaper = found["verdict"]["first"], found["verdict"]["cheapest"]
+    first, cheaper = found["verdict"]["first"], found["verdict"]["cheaper"]
     assert first["count"] > 1 and cheaper["cost"] < first["cost"]
     said = run(*question).stdout
     times = words.times(cheaper["time"] / first["time"])

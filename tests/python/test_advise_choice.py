@@ -41,11 +41,10 @@ def test_degrees_are_kept_while_serving():
     assert free["serving"]["rows"][0]["group"] == 1 and free["decoding"]["own"]["group"] == 1
     assert two["serving"]["rows"][0]["group"] == 2 and two["decoding"]["own"]["group"] == 2
     assert two["serving"]["rows"][0]["watts"] == 2 * 400 * two["serving"]["rows"][0]["copies"]
-    assert [(r["count"], r["layout"]["job"]["mp"]) for r in two["recommended"]] == [(2, 2.0)]
     assert two["layouts"]["found"][0]["job"]["mp"] == 2
     assert two["decoding"]["own"]["cache_token"] == free["decoding"]["own"]["cache_token"] / 2
     staged = served(pp=2)
-    assert staged["serving"]["rows"][0]["group"] == 2 and staged["recommended"][0]["layout"]["job"]["pp"] == 2
+    assert staged["serving"]["rows"][0]["group"] == 2 and staged["layouts"]["found"][0]["job"]["pp"] == 2
     (copies,) = served(dp=3, batch=3)["serving"]["rows"]
     assert copies["copies"] == 3 and copies["possible"]
     (few,) = ask("llama-7b", job={"training": False, "dp": 1}, devices=entries("t4"), goals={"rate": 5, "p99": 30})["serving"]["rows"]
@@ -139,7 +138,7 @@ def test_scenarios_with_what_costs_nothing():
         for r in able:
             if s["training"]:
                 assert r["kilowatt_hours"] == pytest.approx(
-                    r["hours"] * r["count"] * catalogue.core_device(catalogue.find_device(r["id"]))["watts"] / 1e3)
+                    r["hours"][1] * r["count"] * catalogue.core_device(catalogue.find_device(r["id"]))["watts"] / 1e3)
 
 
 def test_power_that_is_not_known_comes_last():
@@ -168,8 +167,8 @@ def test_hours_energy_and_money_of_a_training():
 def test_money_of_a_rate():
     found = ask("resnet50", job={"training": False}, devices=entries("a10"), prices={"a10": 5.0}, goals={"rate": 1e4})
     (r,) = found["serving"]["rows"]
-    assert r["cost_hour"] == 5 * r["copies"] and r["cost_year"] == r["cost_hour"] * 8760
-    assert r["per_money"] == pytest.approx(1e4 * 3600 / r["cost_hour"])
+    assert r["cost"] == 5 * r["copies"] and r["cost_year"] == r["cost"] * 8760
+    assert r["per_money"] == pytest.approx(1e4 * 3600 / r["cost"])
     (rate,) = found["rates"]
     best = max(rate[p] for p in ("fp32", "fp16", "int8") if rate[p])
     assert rate["per_money"] == pytest.approx(best * 720) and rate["per_watt_hour"] == pytest.approx(best * 3600 / 150)
@@ -181,20 +180,28 @@ def arguments(preset="resnet50", **job):
     return q.network, q.job, [catalogue.core_device(d) for d in entries("t4")], {"rate": 25e9}
 
 
+def choose(a, freedom=None, market=({},), **goals):
+    network, job, devices, fabric = a
+    return _core.advise_choose(network, job, devices, list(market), fabric, goals, freedom or {})
+
+
 @pytest.mark.parametrize(
     "call,said",
     [
-        (lambda a: _core.advise_least(*a, NAN, {}), "most must be a whole number"),
-        (lambda a: _core.advise_least(*a, -1.0, {}), "most must be a whole number"),
-        (lambda a: _core.advise_least(*a, 8.0, {"mp": NAN}), "a degree must be a whole number"),
-        (lambda a: _core.advise_least(*a, 8.0, {"dp": -2.0}), "a degree must be a whole number"),
-        (lambda a: _core.advise_train(*a, NAN, 0.0, 8.0, {}), "samples must be above 0"),
-        (lambda a: _core.advise_train(*a, 1e6, -1.0, 8.0, {}), "hours must be above 0"),
-        (lambda a: _core.advise_train(*a, 1e6, 0.0, 1e300, {}), "most must be a whole number"),
-        (lambda a: _core.advise_train_on(*a[:2], a[2][0], a[3], NAN, 1e6, {}), "number of devices must be whole"),
-        (lambda a: _core.advise_train_on(*a[:2], a[2][0], a[3], 1.0, -1.0, {}), "samples must be above 0"),
-        (lambda a: _core.advise_serve(*a, NAN, 1.0, 8.0, {}), "rate must be above 0"),
-        (lambda a: _core.advise_serve(*a, 1.0, 1.0, 8.0, {"pp": 0.5}), "a degree must be a whole number"),
+        (lambda a: choose(a, most=NAN), "most must be a whole number"),
+        (lambda a: choose(a, most=-1.0), "most must be a whole number"),
+        (lambda a: choose(a, most=1e300), "most must be a whole number"),
+        (lambda a: choose(a, {"mp": NAN}), "a degree must be a whole number"),
+        (lambda a: choose(a, {"dp": -2.0}), "a degree must be a whole number"),
+        (lambda a: choose(a, samples=NAN), "samples must be above 0"),
+        (lambda a: choose(a, samples=-1.0), "samples must be above 0"),
+        (lambda a: choose(a, samples=1e6, hours=-1.0), "hours must be above 0"),
+        (lambda a: choose(a, count=NAN), "count must be a whole number"),
+        (lambda a: choose(a, counts=[1.0, 2.0]), "2 numbers were given for 1 devices"),
+        (lambda a: choose(a, rate=NAN), "rate must be above 0"),
+        (lambda a: choose(a, {"pp": 0.5}, rate=1.0), "a degree must be a whole number"),
+        (lambda a: choose(a, market=[{"use": "toys"}]), "unknown use of a device, got 'toys'"),
+        (lambda a: choose(a, market=[]), "1 devices and 0 markets"),
         (lambda a: _core.advise_rates(*a, NAN, {}), "max-batch must be above 0"),
         (lambda a: _core.advise_rates(*a, 8.0, {"cp": NAN}), "a degree must be a whole number"),
         (lambda a: _core.advise_group(*a[:2], a[2][0], a[3], 1.0, {"ep": -1.0}), "a degree must be a whole number"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import string
 
@@ -76,9 +77,10 @@ def test_without_prices_a_false_economy_is_passed_over():
     found = ask("llama-7b")
     first, options = found["verdict"]["first"], found["recommended"]
     assert any(o["watts"] < first["rank"] for o in options)
-    for o in options:
+    for o in (o for o in options if o["use"] not in ("edge", "cpu")):
         if o["watts"] < first["rank"]:
-            assert 2 * first["time"] <= o["layout"]["seconds"][1] or o["layout"]["verdict"] == "tight"
+            worth = 1.25 ** math.log2(o["time"] / first["time"])  # twice as fast makes up for a quarter more
+            assert o["rank"] * worth * (1.25 if o["tight"] else 1) >= first["rank"]
 
 
 def test_by_price_the_cheapest_comes_first(tmp_path):
@@ -89,7 +91,7 @@ def test_by_price_the_cheapest_comes_first(tmp_path):
     assert "Take 1 x A10: " in shown and "5 CNY an hour" in " ".join(shown.split())
     # The price of energy at full power is added to each: 150 W and 70 W at 10 a kWh.
     found = json.loads(run(*words_, "--energy-price", "10", "--json").stdout)
-    assert {r["id"]: r["cost_hour"] / r["copies"] for r in found["serving"]["best"]} == pytest.approx({"a10": 6.5, "t4": 3.7})
+    assert {r["id"]: r["cost"] / r["copies"] for r in found["serving"]["best"]} == pytest.approx({"a10": 6.5, "t4": 3.7})
     alone = json.loads(run("resnet50", "--samples", "1e6", "--energy-price", "2", "--json").stdout)["training"]
     top = alone["best"][0]
     assert alone["by"] == "cost" and top["cost"] == pytest.approx(2 * top["kilowatt_hours"])
@@ -133,9 +135,7 @@ def test_tables():
 
 
 def test_devices_have_a_use():
-    from yuloh.advise.verdict import use_of
-
-    assert {use_of(d) for d in catalogue.devices()} == set(catalogue.USES)
+    assert {catalogue.market(d)["use"] for d in catalogue.devices()} == set(catalogue.USES)
 
 
 def test_a_device_without_bf16_is_reckoned_and_labelled_in_fp16():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from .. import _core
-from .terms import DEVICE_KINDS, PRECISIONS
+from .terms import DEVICE_KINDS, PRECISIONS, USES
 
 HERE = Path(__file__).parent
 # What one unit of the catalogue is in the core's units (bytes, bytes/s, operations/s, watts).
@@ -31,8 +31,6 @@ SCALE = {
 }
 # Kinds of sources; a derived figure follows from read ones by the rule in its note.
 KINDS = ("vendor", "secondary", "derived", "article", "recalled")
-# What devices are bought for; of each the verdict names one.
-USES = ("course", "workstation", "server", "china", "edge", "cpu")
 SHARES = ("matrix_efficiency", "stream_efficiency", "spread")  # what was measured of it beside figures
 
 
@@ -63,6 +61,12 @@ def common() -> List[str]:
 def makers() -> List[str]:
     """What names of devices begin with and tables leave away."""
     return _file("devices.json")["makers"]
+
+
+def market(entry: dict) -> dict:
+    """What is said of a device beside its figures (src/advise/ranking.h); of the user's own its kind says the use."""
+    use = entry.get("bought_for") or (entry["kind"] if entry["kind"] in ("edge", "cpu") else "server")
+    return {"use": use, "small": bool(entry.get("small")), "common": bool(entry.get("common"))}
 
 
 def fabrics() -> Dict[str, dict]:

@@ -6,38 +6,28 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from .. import _core
 from . import catalogue
 from .fleet import last_server, launch_command, of_host, refusal, skeleton, strategy_snippet
 from .question import Question
-from .verdict import verdict
 
 # Serving: the share of the memory that is used, as vLLM's default.
 SERVED_SHARE = 0.9
 # A change that costs time saves at least this share of the device's memory.
 LEAST_SAVED = 0.05
+SHOWN = 8  # rows of a table of what trains or serves
 
 
 def answer(q: Question) -> Dict[str, object]:
     """All that is asked. Raises ValueError for what cannot be."""
     devices = [_row(q, d) for d in q.devices]
-    recommended = recommend(q)
-    goals = {}
-    if q.training and q.goals.get("samples"):
-        goals["training"] = train(q)
-    if not q.training and q.goals.get("rate"):
-        goals["serving"] = serve(q)
-    asked = {"recommended": recommended, "class": q.size_class, "job": {**_job_defaults(), **q.job}, "hours": q.goals.get("hours")}
-    entries = {d["id"]: d for d in q.devices}
-    chosen = verdict({**goals, **asked}, entries, q.focus is not None)
-    if q.count and "serving" not in goals and (q.focus or chosen["first"]):
-        with_count = _with_count(q, goals, recommended, q.focus or chosen["first"]["id"])
-        chosen = verdict({**with_count, **{k: v for k, v in asked.items() if k not in with_count}}, entries, q.focus is not None, q.count)
+    rows, chosen = choose(q)
+    best = _rows(rows, chosen["each"])
     focus = _focus(q, devices, chosen)
-    first = chosen["first"]
-    count = q.count or (first["count"] if first and first["id"] == focus["id"] and first["layout"] else recommended_count(recommended, focus["id"]) or 8)
+    detail = next((r for r in (chosen["first"], *best, *chosen["late"], *rows) if r and r["id"] == focus["id"]), None)
+    count = q.count or (8 if detail is None else int(detail.get("group", detail["count"])))
     found = {
         "schema": 1,
         "model": {
@@ -53,7 +43,7 @@ def answer(q: Question) -> Dict[str, object]:
         "job": {**_job_defaults(), **q.job},
         "network": {"name": q.fabric_name, **q.fabric},
         "devices": devices,
-        "recommended": recommended,
+        "recommended": best,
         "focus": focus["id"],
         "changes": _changes(q, focus, False),
         "together": _changes(q, focus, True),
@@ -67,13 +57,19 @@ def answer(q: Question) -> Dict[str, object]:
         found["plan"]["memory"] = {k: f["memory"][k] for k in ("peak", "reserved", "process")}
         found["plan"]["recompute"] = f["recompute_layers"]
         found["remarks"] = found["remarks"] + list(f["notes"])
-    found.update(goals)
+    shown = best if len(devices) > 2 else _rows(rows, chosen["order"])
+    goal = {"by": chosen["by"], "rows": rows, "best": shown[:SHOWN]}
+    if q.training and q.goals.get("samples"):
+        against = "cost" if chosen["by"] == "cost" else "kilowatt_hours"  # without prices the energy
+        found["training"] = {**goal, "against": against, "any_fits": bool(rows)}
+    if not q.training and q.goals.get("rate"):
+        found["serving"] = goal
     if not q.training:
         found["rates"] = rates(q)
         if q.network["kind"] == "decoder" and q.job["new_tokens"] > 0:
             found["decoding"] = decoding(q, focus["id"])
     found["matrix"] = matrix(q)
-    found["verdict"] = chosen
+    found["verdict"] = {k: v for k, v in chosen.items() if k not in ("each", "order")}
     found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
     return found
 
@@ -114,53 +110,36 @@ def _row(q: Question, entry: dict) -> dict:
     }
 
 
-def recommend(q: Question) -> List[dict]:
-    """The least machine of every kind of device that does the job: count, layout, why. Least first."""
-    found = _core.advise_least(
-        q.network, q.job, [q.core_device(d) for d in q.devices], q.fabric, float(q.most), q.freedom()
-    )
-    return [_named(q, r) for r in found]
+def choose(q: Question, counts: Sequence[int] = ()) -> Tuple[List[dict], dict]:
+    """(every way to do what was asked, the core's ranking of them): src/advise/choice.h and ranking.h. In the ranking `first`,
+    `cheaper`, `next`, `picks` and `late` are ways, `each` and `order` their indices, `able` the number of devices that do it.
+    counts: of every device the only number to look at."""
+    goals = {k: float(v) for k, v in q.goals.items()}
+    goals.update(most=float(q.most), count=float(q.count or 0), counts=[float(c) for c in counts], named=q.focus is not None)
+    markets = [catalogue.market(d) for d in q.devices]
+    devices = [q.core_device(d) for d in q.devices]
+    chosen = _core.advise_choose(q.network, q.job, devices, markets, q.fabric, goals, q.freedom())
+    rows = [_named(q, r) for r in chosen.pop("rows")]
+    for one in ("first", "cheaper", "next"):
+        chosen[one] = None if chosen[one] is None else rows[chosen[one]]
+    for some in ("picks", "late"):
+        chosen[some] = _rows(rows, chosen[some])
+    return rows, {**chosen, "able": len(chosen["each"])}
 
 
-def _with_count(q: Question, goals: dict, recommended: List[dict], ident: str) -> dict:
-    """The options with the number of `ident` that was given among them, where it does the job. Of a training the row
-    joins those of `goals`, which are shown."""
-    index = next(i for i, d in enumerate(q.devices) if d["id"] == ident)
-    entry = q.devices[index]
-    training = goals.get("training")
-    if training:
-        if not any(r["id"] == ident and r["count"] == q.count for r in training["rows"]):
-            row = _core.advise_train_on(
-                q.network, q.job, q.core_device(entry), q.fabric, float(q.count), float(q.goals["samples"]), q.freedom()
-            )
-            if row:
-                row = _named(q, {**row, "device": index})
-                row["in_time"] = row["hours"][1] <= q.goals.get("hours", float("inf"))
-                training["rows"].append(row)
-                training["any_fits"] = True
-        return {"training": training}
-    found = _searched(q, entry, q.count) if q.training else _served(q, entry, q.count)
-    if not found:
-        return {}
-    price, watts = q.prices.get(ident), catalogue.core_device(entry).get("watts", 0.0)
-    row = {"id": ident, "name": entry["name"], "kind": entry["kind"], "count": q.count, "layout": found[0],
-           "watts": watts * q.count, "price": None if price is None else price * q.count}
-    return {"recommended": [row, *(r for r in recommended if (r["id"], r["count"]) != (ident, q.count))]}
+def _rows(rows: List[dict], indices: Sequence[int]) -> List[dict]:
+    return [rows[i] for i in indices]
 
 
 def _named(q: Question, row: dict) -> dict:
     """A row of the core with the names of its device before it."""
-    entry = q.devices[row.pop("device")]
-    return {"id": entry["id"], "name": entry["name"], "kind": entry["kind"], **row}
-
-
-def recommended_count(recommended: List[dict], ident: str) -> Optional[int]:
-    return next((r["count"] for r in recommended if r["id"] == ident), None)
+    entry = q.devices[row["device"]]
+    return {**row, "id": entry["id"], "name": entry["name"], "kind": entry["kind"], "use": catalogue.market(entry)["use"]}
 
 
 def _focus(q: Question, rows: List[dict], chosen: dict) -> dict:
-    """The device that is looked at closely: the user's, else the one to take."""
-    ids = [q.focus] if q.focus else [*(o["id"] for o in chosen["picks"]), *catalogue.common()]
+    """The device that is looked at closely: the user's, else the one to take, else the fastest."""
+    ids = [q.focus] if q.focus else [*(o["id"] for o in (*chosen["picks"], *chosen["late"])), *catalogue.common()]
     return next((r for i in ids for r in rows if r["id"] == i), rows[0])
 
 
@@ -178,7 +157,7 @@ def _worth(change: dict, focus: dict) -> bool:
 
 def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
-    found = _searched(q, entry, count) if q.training else _served(q, entry, count)
+    found = q.search(entry, count, 6) if q.training else _served(q, entry, count)
     inside = 1 < count <= entry["per_node"]
     link = _core.advise_link(q.core_device(entry))
     made = {"device": focus["id"], "count": count, "found": found, "link": link if inside and link else None,
@@ -211,18 +190,6 @@ def _whole(q: Question, entry: dict, best: dict) -> List[str]:
             f"{plan} GiB of {bits:.0f} bits"]
 
 
-def _searched(q: Question, entry: dict, count: int) -> List[dict]:
-    """The fastest layouts; with states on the host first those that fleet can do: in stages 2 (optimizer) and 3 (all)."""
-    offload = q.job.get("offload", "none")
-    if count > 1 and offload != "none" and "stage" not in q.job:
-        free = {**q.freedom(), "stage": False, "pp": 1.0}
-        job = {**q.job, "stage": 3.0 if offload == "all" else 2.0}
-        found = _core.advise_search(q.network, job, q.core_device(entry), q.fabric, float(count), free, 6)
-        if found:
-            return found
-    return q.search(entry, count, 6)
-
-
 def _instead(q: Question, entry: dict, count: int) -> List[dict]:
     """What the search does not change by itself and would make a layout fit: offload (the same training), LoRA (another)."""
     tried = [{"offload": "optimizer"}, {"offload": "all"}]
@@ -232,7 +199,7 @@ def _instead(q: Question, entry: dict, count: int) -> List[dict]:
     for change in tried:
         q.job = {**kept, **change}
         try:
-            found = _searched(q, entry, count)
+            found = q.search(entry, count, 6)
         except ValueError:
             found = []
         finally:
@@ -275,41 +242,6 @@ def own_lines(q: Question):
         "",
         "tokens, labels = next(iter(loader(MICRO)))",
     ]
-
-
-def train(q: Question) -> dict:
-    """Every device and power of two of it: hours, energy, cost; the best; what lies on the Pareto front. Without prices
-    the smallest machine (by power) comes first; against time its energy is drawn."""
-    found = _core.advise_train(
-        q.network,
-        q.job,
-        [q.core_device(d) for d in q.devices],
-        q.fabric,
-        float(q.goals["samples"]),
-        float(q.goals.get("hours", 0)),
-        float(q.most),
-        q.freedom(),
-    )
-    by, against = ("cost", "cost") if found["priced"] else ("watts", "kilowatt_hours")
-    rows = [_named(q, r) for r in found["rows"]]
-    return {"by": by, "against": against, "rows": rows, "best": [rows[i] for i in found["best"]], "any_fits": bool(rows)}
-
-
-def serve(q: Question) -> dict:
-    """Every device: how many serve the rate within the latency, at what cost."""
-    found = _core.advise_serve(
-        q.network,
-        q.job,
-        [q.core_device(d) for d in q.devices],
-        q.fabric,
-        float(q.goals["rate"]),
-        float(q.goals.get("p99", 1.0)),
-        float(q.goals.get("max_batch", 64)),
-        q.freedom(),
-    )
-    rows = [_named(q, r) for r in found["rows"]]
-    by = "cost_hour" if found["priced"] else "watts"
-    return {"by": by, "rows": rows, "best": [rows[i] for i in found["best"]]}
 
 
 def rates(q: Question) -> List[dict]:

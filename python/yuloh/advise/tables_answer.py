@@ -100,43 +100,26 @@ def reason(a, o, language: str) -> str:
 
 
 def _why(a, o, language: str) -> str:
-    v = a["verdict"]
-    cheaper = v["cheapest"]
-    by_price = v["by"] != "watts"
-    less = {}
-    if cheaper:
-        price = _cost(a, cheaper["cost"], "" if "hours" in cheaper else "an_hour", language).lstrip(", ，") if by_price else f"{_watts(cheaper)} W"
-        took = w.hours(cheaper["hours"][1], language) if "hours" in cheaper else duration(cheaper["time"])
-        less = {"less": w.word("costs_less" if by_price else "draws_less", language), "name": _named(cheaper), "price": price,
-                "time": took, "times": w.times(cheaper["time"] / o["time"])}
-    if v["given"]:
-        return w.word("why_given" if cheaper else "why_yours", language, **less)
-    if len(a["devices"]) > 1:
-        able, most = len(_able(a)), len(a["devices"])
-        if not by_price:
-            return w.word("ans_least_power", language, n=able, m=most, watts=_watts(o))
-        return w.word("ans_dearer" if cheaper else "ans_cheapest", language, n=able, m=most, **less)
-    if "hours" not in o:
+    v, cheaper = a["verdict"], a["verdict"]["cheaper"]
+    if not v["why"]:
         return ""
+    named = {"count": o["count"], "n": v["able"], "m": len(a["devices"]), "watts": _watts(o)}
     if cheaper:
-        return w.word("why_dearer", language, count=o["count"], **less)
-    if not by_price and o["count"] == 1:
-        return ""
-    return w.word("why_cheapest" if by_price else "why_least" if "hours" in a["goals"] else "why_fewest", language, count=o["count"])
+        paid = v["by"] == "cost"
+        price = _cost(a, cheaper["cost"], "" if "hours" in cheaper else "an_hour", language).lstrip(", ，") if paid else f"{_watts(cheaper)} W"
+        named.update(less=w.word("costs_less" if paid else "draws_less", language), name=_named(cheaper), price=price,
+                     time=_took(cheaper, language), times=w.times(cheaper["time"] / o["time"]))
+    made = w.word(f"why_{v['why']}" + ("_watts" if f"why_{v['why']}_watts" in w.WORDS and v["by"] == "watts" else ""), language, **named)
+    stands = v["by"] == "watts" and v["given"] is None
+    return made + (w.word("power_stands", language) if stands else "")
+
+
+def _took(o, language: str) -> str:
+    return w.hours(o["hours"][1], language) if "hours" in o else duration(o["time"])
 
 
 def _watts(o) -> str:
     return f"{o['watts']:,.0f}" if o["watts"] else "–"
-
-
-def _able(a) -> set:
-    """Devices that do what was asked."""
-    by = a["verdict"]["by"]  # by cost: those with a price
-    if a.get("training"):
-        return {r["id"] for r in a["training"]["rows"] if r["in_time"] and r[by] is not None}
-    if a.get("serving"):
-        return {r["id"] for r in a["serving"]["rows"] if r["possible"] and r[by] is not None}
-    return {r["id"] for r in a["recommended"]}
 
 
 def _sure(a, o, language: str) -> str:
@@ -152,24 +135,21 @@ def _next(a, first, o, language: str) -> str:
     if not o:
         return w.word("ans_no_next", language) if len(a["devices"]) > 1 else ""
     by = w.word("by_power" if a["verdict"]["by"] == "watts" else "by_cost", language)
-    took = w.hours(o["hours"][1], language) if "hours" in o else duration(o["time"])
-    return w.word("ans_next", language, name=_named(o), time=took, faster=w.times(first["time"] / o["time"]),
+    return w.word("ans_next", language, name=_named(o), time=_took(o, language), faster=w.times(first["time"] / o["time"]),
                   more=w.ratio(o["rank"], first["rank"], language), by=by)
 
 
 def _none(a, language: str) -> List[str]:
-    training = a.get("training")
+    late = a["verdict"]["late"]
     if a["verdict"]["given"] is False:
         return _not_so_many(a, language)
-    if training and training["rows"]:
-        fastest = min(training["rows"], key=lambda r: r["hours"][1])
-        return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=_most(training),
-                       name=_named(fastest), hours=w.hours(fastest["hours"][1], language))]
-    serving = a.get("serving")
-    if serving and serving["rows"]:
-        quick = min(serving["rows"], key=lambda r: r["seconds"][0] if r["seconds"][1] else float("inf"))
-        return [w.word("ans_none_serves", language, limit=duration(a["goals"].get("p99", 1.0)), name=w.short(quick["name"]),
-                       alone=duration(quick["p99"]) if quick["p99"] else "–")]
+    if late and "hours" in late[0]:
+        most = max(r["count"] for r in a["training"]["rows"])
+        return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=most,
+                       name=_named(late[0]), hours=_took(late[0], language))]
+    if late:
+        return [w.word("ans_none_serves", language, limit=duration(a["goals"].get("p99", 1.0)), name=w.short(late[0]["name"]),
+                       alone=duration(late[0]["time"]))]
     nearest = max(a["devices"], key=lambda r: r["memory_bytes"] / r["total"][1])
     made = [w.word("ans_none" if len(a["devices"]) > 1 else "ans_none_one", language, m=len(a["devices"]), name=w.short(nearest["name"]), has=w.gib(nearest["memory_bytes"]),
                    needs=w.gib(nearest["total"][1]))]
@@ -186,6 +166,8 @@ def _not_so_many(a, language: str) -> List[str]:
     if late:
         made = w.word("ans_given_late", language, name=f"{lay['count']} x {name}", hours=w.hours(late["hours"][1], language),
                       limit=w.hours(a["goals"].get("hours", 0.0), language))
+    elif "serving" in a:
+        made = w.word("ans_given_slow", language, name=f"{lay['count']} x {name}", limit=duration(a["goals"]["p99"]), rate=three(a["goals"]["rate"]))
     else:
         made = w.word("layouts_none", language, count=lay["count"], device=name)
     picks = a["verdict"]["picks"]
@@ -202,10 +184,6 @@ def instead(a, language: str) -> List[str]:
     return [w.word("instead", language, w.comma(language).join(f"{t['option']} ({duration(t['seconds'])})" for t in tried))]
 
 
-def _most(training) -> int:
-    return max(r["count"] for r in training["rows"])
-
-
 def by_use(a, language: str) -> Optional[Section]:
     """One recommendation for each use."""
     picks = a["verdict"]["picks"]
@@ -216,16 +194,20 @@ def by_use(a, language: str) -> Optional[Section]:
     cost = "cost" if time == "hours" else "cost_hour"
     rows = []
     for o in picks:
-        took = w.hours(o["hours"][1], language) if "hours" in o else duration(o["time"])
-        row = [w.word(f"use_{o['use']}", language), _named(o), took, f"{_watts(o)} W"]
+        row = [w.word(f"use_{o['use']}", language), _named(o), _took(o, language), f"{_watts(o)} W"]
         if priced:
             row.append(w.cost(o["cost"], a["currency"]))
         rows.append([*row, _remark(a, o, language)])
     head = [w.word(k, language) for k in ("for", "device", time, "watts", *((cost,) if priced else ()), "room")]
-    more = len(_able(a)) - len({o["id"] for o in picks})
-    by_price = a["verdict"]["by"] != "watts"
-    notes = [w.word("by_cost_note" if by_price else "use_meaning", language) + (w.word("use_more", language, more) if more > 0 else "")]
+    more = a["verdict"]["able"] - len(picks)
+    notes = [order_note(a, language) + (w.word("use_more", language, more) if more > 0 else "")]
     return Section("by_use", w.word("by_use", language), head, rows, left=(0, 1, len(head) - 1), notes=notes)
+
+
+def order_note(a, language: str) -> str:
+    """What the rows are ordered by."""
+    limited = "serving" in a or ("training" in a and "hours" in a["goals"])
+    return w.word("order_cost" if a["verdict"]["by"] == "cost" else "order_watts", language) + ("" if limited else w.word("order_speed", language))
 
 
 def _remark(a, o, language: str) -> str:

@@ -10,6 +10,7 @@ from .. import _core
 from ..report.text import duration, percent, three
 from . import words as w
 from .section import Section, device_row
+from .tables_answer import order_note
 
 FEW = 5
 YEAR = 8760  # hours
@@ -22,16 +23,8 @@ def training(a, language: str, everything: bool) -> Optional[Section]:
     title = w.word("train_choice", language, samples=f"{w.number(a['goals']['samples'])} {w.unit(a['model']['unit'], language)}")
     if not t["any_fits"]:
         return Section("training", title, notes=[w.word("none_fits", language)])
-    best, notes = t["best"], []
-    if not best:
-        notes.append(w.word("none_in_time", language))
-        best = sorted(t["rows"], key=lambda r: r["hours"][1])[:4]
+    best, notes = (t["best"], []) if t["best"] else (a["verdict"]["late"][:4], [w.word("none_in_time", language)])
     best = best if everything else best[:FEW]
-    first = a["verdict"]["first"]
-    if first and all((r["id"], r["count"]) != (first["id"], first["count"]) for r in best):
-        mine = next(r for r in t["rows"] if (r["id"], r["count"]) == (first["id"], first["count"]))
-        key = "cost" if t["by"] == "cost" else "watts"
-        best = sorted([*best, mine], key=lambda r: r[key])
     rows = [
         [
             f"{r['count']} x {w.short(r['name'])}",
@@ -47,7 +40,7 @@ def training(a, language: str, everything: bool) -> Optional[Section]:
     head = [w.word(k, language) for k in ("device", "hours", "from_to", "watts", "energy", "cost", "layout")]
     drop = set() if any(r["cost"] is not None for r in best) else {5}
     rows, head = _without(rows, drop), _without([head], drop)[0]
-    notes.append(w.word("by_power_note" if t["by"] != "cost" else "by_cost_note", language))
+    notes += [order_note(a, language)] if t["best"] else []
     return Section("training", title, head, rows, left=(0, len(head) - 1), notes=notes)
 
 
@@ -67,13 +60,13 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
     best = t["best"] if everything else t["best"][:FEW]
     rows = [
         [
-            f"{r['copies'] * r['group']:.0f} x {w.short(r['name'])}",
+            f"{r['count']} x {w.short(r['name'])}",
             three(r["batch"]),
             duration(r["p99"]),
             percent(r["load"]),
             three(r["most_rate"]),
             f"{r['watts']:,.0f} W",
-            w.cost(r["cost_hour"], a["currency"]),
+            w.cost(r["cost"], a["currency"]),
             w.cost(r["cost_year"], a["currency"]),
             _for_money(r["per_money"], language),
         ]
@@ -85,9 +78,8 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
         *(w.word(k, language) for k in ("p99", "load", "most_rate", "watts", "cost_hour", "cost_year")),
         w.word("per_money", language, currency=a["currency"] or "1"),
     ]
-    priced = any(r["cost_hour"] is not None for r in best)
-    drop = set() if priced else {6, 7, 8}
-    notes = [w.word("by_power_note" if not priced else "by_cost_note", language), w.word("serve_means", language)]
+    drop = set() if t["by"] == "cost" else {6, 7, 8}
+    notes = [order_note(a, language), w.word("serve_means", language)]
     return Section("serving", title, _without([head], drop)[0], _without(rows, drop), notes=notes)
 
 

@@ -8,7 +8,7 @@ from typing import Optional
 from ..report.text import duration, percent
 from . import words as w
 from .section import MARK, Section, device_row, job_words
-from .tables_answer import instead, reason
+from .tables_answer import instead, order_note, reason
 from .terms import SAME
 
 FEW = 5
@@ -98,8 +98,10 @@ def _largest(row) -> str:
     return f"{sure:,.0f}" if sure == tight else f"{sure:,.0f} ({tight:,.0f})"
 
 
-def recommended(a, language: str) -> Section:
-    """The least of every kind of device."""
+def recommended(a, language: str) -> Optional[Section]:
+    """The least of every kind of device; where a training or a rate was asked for, its own table says it."""
+    if "training" in a or "serving" in a:
+        return None
     if not a["recommended"]:
         return Section("recommended", w.word("none_fits", language))
     rows = [
@@ -114,7 +116,7 @@ def recommended(a, language: str) -> Section:
     ]
     head = [w.word(k, language) for k in ("device", "why", "layout", "step", "watts")]
     return Section("recommended", w.word("recommended", language), head, rows, left=(0, 1, 2),
-                   notes=[w.word("recommended_means", language)])
+                   notes=[w.word("recommended_means", language) + order_note(a, language)])
 
 
 def changes(a, focus, language: str, everything: bool) -> Optional[Section]:

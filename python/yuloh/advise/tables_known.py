@@ -72,18 +72,19 @@ def scenarios(rows: List[dict], language: str = "en") -> Section:
 def scenario(s: dict, currency: str, language: str = "en") -> Section:
     """One scenario: every candidate, and in words why ours and how the article's compare."""
     training = "samples" in s
-    head = [w.word(k, language) for k in ("device", "fits", "hours" if training else "p99", "energy" if training else "watts", "cost", "layout")]
+    head = [w.word(k, language) for k in ("device", "fits", "hours" if training else "p99", "watts", *(("energy",) if training else ()), "cost", "layout")]
     rows = []
     for r in s["rows"]:
         rows.append([
-            f"{r['count'] if training else r.get('copies', r['count'])} x {w.short(r['name'])}{' *' if r['article'] else ''}",
+            f"{r['count']} x {w.short(r['name'])}{' *' if r['article'] else ''}",
             w.word("yes" if r["fits"] else "no", language),
             _took(r, language) if r["fits"] else "–",
-            "–" if not r["fits"] else f"{three(r['kilowatt_hours'])} kWh" if training else f"{r['watts']:,.0f} W",
+            f"{r['watts']:,.0f} W" if r["fits"] else "–",
+            *((f"{three(r['kilowatt_hours'])} kWh" if r["fits"] else "–",) if training else ()),
             w.cost(r.get("cost"), currency),
             w.layout(r["layout"]["job"], language) if r.get("layout") else "–",
         ])
-    return Section("scenario", f"{s['title'][language]}: {s['work'][language]}", head, rows, left=(0, 1, 5),
+    return Section("scenario", f"{s['title'][language]}: {s['work'][language]}", head, rows, left=(0, 1, len(head) - 1),
                    notes=[w.word("article_mark", language), *_reasons(s, currency, language)])
 
 
@@ -91,10 +92,11 @@ def _reasons(s: dict, currency: str, language: str) -> List[str]:
     best = _best(s)
     if best is None:
         return [w.word("none_fits", language)]
-    by = w.word("by_cost" if s["priced"] else "by_energy" if "samples" in s else "by_power", language)
-    able = sum(r["fits"] for r in s["rows"])
+    by = w.word("by_cost" if s["priced"] else "by_power", language)
     made = [w.word("scenario_best", language, name=f"{best['count']} x {w.short(best['name'])}", took=_took(best, language), by=by,
-                   n=able, m=len(s["rows"]))]
+                   n=s["able"], m=len(s["rows"]))]
+    if "samples" in s:
+        made[0] += w.word("order_speed", language)
     if best.get("layout") and best["count"] > 1:
         made[0] += w.word("scenario_layout", language, layout=w.layout(best["layout"]["job"], language),
                           talk=percent(w.talk_share(best["layout"])))
@@ -116,7 +118,7 @@ def _best(s: dict):
 
 
 def _took(r, language: str) -> str:
-    return "–" if not r else w.hours(r["hours"], language) if "hours" in r else f"P99 {duration(r['p99'])}"
+    return "–" if not r else w.hours(r["hours"][1], language) if "hours" in r else f"P99 {duration(r['p99'])}"
 
 
 def presets(language: str) -> Section:

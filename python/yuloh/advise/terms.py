@@ -9,6 +9,8 @@ from .. import _core
 
 _T = _core.advise_terms()
 PRECISIONS, RECOMPUTES, OPTIMIZERS, DEVICE_KINDS, DEGREES, MEMORY = (_T[k] for k in ("precision", "recompute", "optimizer", "device", "degree", "memory"))
+# What devices are bought for (of each the answer names one), and why one is taken.
+USES, WHYS = _T["use"], _T["why"]
 # What a Plan of a precision is recorded in; the class of an optimizer in paddle.optimizer, "" where there is none; bits for
 # the matrices that a word of --lora-targets means.
 PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precision", "dtype"), ("optimizer", "class"), ("target", "parts")))

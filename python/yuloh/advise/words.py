@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Dict, Optional
 
 from ..report.text import duration, money, three
@@ -88,6 +89,7 @@ WORDS = {
     "most_rate": ("at most/s", "上限/秒"),
     "cost_hour": ("cost an hour", "每小时费用"),
     "cost_year": ("cost a year", "每年费用"),
+    "unknown_times": ("an unknown multiple of", "未知"),
     "many_times": ("many times", "许多倍"),
     "unlimited": ("unlimited", "不限"),
     "per_money": ("requests per {currency}", "每 {currency} 请求数"),
@@ -228,25 +230,26 @@ WORDS = {
     "a_step": ("a step", "单步"),
     "a_batch": ("a batch", "每批"),
     "an_hour": (" an hour", "/小时"),
-    "ans_least_power": ("Why: of {m} devices {n} do it, and among what is bought for such work this draws least ({watts} W). "
-                        "Power stands in for cost: --prices FILE ranks by yours.",
-                        "理由：{m} 种设备中 {n} 种可行，同类用途中此方案功耗最低（{watts} W）。功耗代替费用排序：用 --prices 文件给出您的价格。"),
-    "ans_cheapest": ("Why: of {m} devices {n} have a price and do it, and this costs least.", "理由：{m} 种设备中 {n} 种有价格且可行，此方案费用最低。"),
-    "ans_dearer": ("Why: of {m} devices {n} have a price and do it; {name} {less} ({price}) but takes {times} as long ({time}).",
+    "why_least": ("Why: of {m} devices {n} have a price and do it, and this costs least.", "理由：{m} 种设备中 {n} 种有价格且可行，此方案费用最低。"),
+    "why_least_watts": ("Why: of {m} devices {n} do it, and among what is bought for such work this draws least ({watts} W).",
+                        "理由：{m} 种设备中 {n} 种可行，同类用途中此方案功耗最低（{watts} W）。"),
+    "why_though": ("Why: of {m} devices {n} have a price and do it; {name} {less} ({price}) but takes {times} as long ({time}).",
                    "理由：{m} 种设备中 {n} 种有价格且可行；{name} {less}（{price}），但用时为 {times}（{time}）。"),
-    "why_given": ("Why: the number is yours; {name} {less} ({price}) and takes {times} as long ({time}).", "理由：数量按您所给；{name} {less}（{price}），用时为 {times}（{time}）。"),
-    "why_yours": ("Why: the number is yours; no less of it costs or draws less.", "理由：数量按您所给；没有更省的数量。"),
-    "why_dearer": ("Why {count}: {name} {less} ({price}) but takes {times} as long ({time}).", "为何用 {count} 个：{name} {less}（{price}），但用时为 {times}（{time}）。"),
-    "why_cheapest": ("Why {count}: no other number of it that is in time costs less.", "为何用 {count} 个：能按时完成的数量中费用最低。"),
-    "why_least": ("Why {count}: no smaller number of it is in time. Power stands in for cost: --prices FILE ranks by yours.",
-                  "为何用 {count} 个：更少则不能按时完成。功耗代替费用排序：用 --prices 文件给出您的价格。"),
-    "why_fewest": ("Why {count}: fewer of it do not hold the job. Power stands in for cost: --prices FILE ranks by yours.",
-                   "为何用 {count} 个：更少则放不下。功耗代替费用排序：用 --prices 文件给出您的价格。"),
+    "why_though_watts": ("Why: of {m} devices {n} do it; of what is bought for such work {name} {less} ({price}) but takes {times} as long ({time}).",
+                         "理由：{m} 种设备中 {n} 种可行；同类用途中 {name} {less}（{price}），但用时为 {times}（{time}）。"),
+    "why_given_though": ("Why: the number is yours; {name} {less} ({price}) and takes {times} as long ({time}).", "理由：数量按您所给；{name} {less}（{price}），用时为 {times}（{time}）。"),
+    "why_given": ("Why: the number is yours; no less of it costs or draws less.", "理由：数量按您所给；没有更省的数量。"),
+    "why_number_though": ("Why {count}: {name} {less} ({price}) but takes {times} as long ({time}).", "为何用 {count} 个：{name} {less}（{price}），但用时为 {times}（{time}）。"),
+    "why_number_cheapest": ("Why {count}: no other number of it that is in time costs less.", "为何用 {count} 个：能按时完成的数量中费用最低。"),
+    "why_number_in_time": ("Why {count}: no smaller number of it is in time.", "为何用 {count} 个：更少则不能按时完成。"),
+    "why_number_holds": ("Why {count}: fewer of it do not hold the job.", "为何用 {count} 个：更少则放不下。"),
+    "power_stands": (" Power stands in for cost: --prices FILE ranks by yours.", "功耗代替费用排序：用 --prices 文件给出您的价格。"),
     "costs_less": ("costs less", "更便宜"),
     "draws_less": ("draws less", "功耗更低"),
     "why_asked": ("as asked, {0} to spare on each; {1} of the time goes to communication", "按所给数量，每个余 {0}；{1} 的时间用于通信"),
     "why_asked_tight": ("as asked, they just hold it", "按所给数量，勉强放下"),
     "ans_given_late": ("{name} are done in {hours}, later than the {limit} allowed.", "{name} 需 {hours}，超过限时 {limit}。"),
+    "ans_given_slow": ("{name} do not answer 99 of 100 of {rate} requests/s within {limit}.", "{name} 无法使每秒 {rate} 个请求的 P99 不超过 {limit}。"),
     "ans_instead": (" {0} would do it.", "{0} 可行。"),
     "instead": ("The job was laid out as asked; on these devices it would fit with {0} (time of a step).", "以上按所问方式切分；这些设备加上 {0} 即可放下（括号内为单步时间）。"),
     "instead_none": ("The job was laid out as asked; neither offload nor LoRA makes it fit these devices.", "以上按所问方式切分；卸载或 LoRA 也无法使其放下。"),
@@ -264,7 +267,6 @@ WORDS = {
     "ans_no_next": ("Next larger: none of those asked about is 1.5 times as fast.", "更大一档：所询设备中没有快 1.5 倍以上的。"),
     "by_power": ("power", "功耗"),
     "by_cost": ("cost", "费用"),
-    "by_energy": ("energy", "能耗"),
     "ans_none": ("None of the {m} devices asked about holds it; nearest is {name}: {has}, where {needs} are needed.",
                  "所询 {m} 种设备均放不下；最接近的是 {name}：{has}，需要 {needs}。"),
     "ans_none_one": ("{name} does not hold it: {has}, where {needs} are needed.", "{name} 放不下：{has}，需要 {needs}。"),
@@ -280,7 +282,6 @@ WORDS = {
     "use_china": ("made for China", "国产或中国特供"),
     "use_edge": ("edge", "边缘"),
     "use_cpu": ("CPU server", "CPU 服务器"),
-    "use_meaning": ("Of each use the sensible least.", "每种用途中够用的最小配置。"),
     "use_more": (" {0} more kinds do it: --all.", "另有 {0} 种可行：--all。"),
     "load_of": ("load {0}", "负载 {0}"),
     # what a section means
@@ -299,7 +300,7 @@ WORDS = {
                       "{device} 单设备单次最大批：{sure}（区间上端也放得下）；按估计值为 {tight}（勉强）。"),
     "largest_same": ("Largest batch of one pass on one {device}: {sure}, even by the high end.", "{device} 单设备单次最大批：{sure}（区间上端也放得下）。"),
     "largest_none": ("One {device} does not hold even a batch of one as asked.", "按所问方式，单个 {device} 连批大小 1 也放不下。"),
-    "recommended_means": ("Fewer of any of these do not hold it.", "数量再少则放不下。"),
+    "recommended_means": ("Of each the least power of two that holds it, or the number you gave. ", "每种设备为放得下的最小 2 的幂，或您所给的数量。"),
     "changes_means": ("The cheapest that fits: {0} ({1} time).", "放得下的改动中最省的：{0}（时间 {1}）。"),
     "changes_same": ("The cheapest that fits and leaves the training and its results as they are: {0} ({1} time).", "放得下且不改变训练与结果的改动中最省的：{0}（时间 {1}）。"),
     "changes_tight": ("As it is the estimate fits and its high end does not: those marked yes make it sure.", "按所问方式估计值放得下、上端放不下：标“能”的改动可确保放下。"),
@@ -309,14 +310,15 @@ WORDS = {
     "room": ("room, layout", "余量与切分"),
     "fits_spare": ("{0} to spare", "余 {0}"),
     "fits_tight": ("just fits", "勉强放下"),
-    "by_power_note": ("Least power first, for want of prices: --prices FILE ranks by cost.", "没有价格，按功耗排序：--prices 文件可按费用排序。"),
-    "by_cost_note": ("Cheapest first, by your prices.", "按您的价格由低到高排序。"),
+    "order_watts": ("Least power first, for want of prices: --prices FILE ranks by cost.", "没有价格，按功耗排序：--prices 文件可按费用排序。"),
+    "order_cost": ("Cheapest first, by your prices.", "按您的价格由低到高排序。"),
+    "order_speed": (" Twice as fast makes up for a quarter more.", "快一倍可抵多四分之一。"),
     "serve_means": ("Load is the share of what full batches keep up with; 90 % is the most that is planned with.", "负载为满批处理能力的占比；规划上限为 90 %。"),
     "rates_means": ("{0} does most for it; rates are at the best batch, without waiting.", "{0} 效率最高；速率为最佳批大小下，不含排队。"),
     "matrix_means": ("The first figure is reckoned with; those in brackets are what other sources say.", "第一个数值用于计算；括号内为其他来源的数值。"),
     "scenarios_means": ("yuloh advise --scenario NAME shows every candidate and why.", "yuloh advise --scenario 名称 列出全部候选与理由。"),
     "article_mark": ("*: recommended by the article on choosing hardware that these tasks are taken from", "*：任务来源的硬件选型文章所推荐"),
-    "scenario_best": ("Ours: {name}, {took}: the least {by} of the {n} of {m} candidates that do it.", "我们推荐：{name}，{took}：{m} 个候选中 {n} 个可行，其{by}最低。"),
+    "scenario_best": ("Ours: {name}, {took}: best by {by} of the {n} of {m} candidates that do it.", "我们推荐：{name}，{took}：{m} 个候选中 {n} 个可行，按{by}此方案最优。"),
     "scenario_layout": (" Layout {layout}; {talk} of the time is communication.", "切分 {layout}；通信占 {talk}。"),
     "scenario_article": ("The article's {name} does it too: {took}, {more} the {by}.", "文章的 {name} 也可行：{took}，{by}为 {more}。"),
     "scenario_article_same": ("The article's {0} is the same.", "文章的 {0} 与此相同。"),
@@ -382,6 +384,8 @@ def times(value: float) -> str:
 
 def ratio(value: float, least: float, language: str) -> str:
     """How many times the least; of nothing no number of times makes something."""
+    if math.inf in (value, least):
+        return word("unknown_times", language)
     return times(value / least) if least else times(1.0) if not value else word("many_times", language)
 
 
