@@ -52,6 +52,8 @@ class Walk final : InFlight {
     res_.wanted.resize(req_.wanted.size());
     for (size_t i = 0; i < req_.outputs.size(); ++i)
       seed(req_.outputs[i], i < req_.grads.size() ? req_.grads[i] : Value());
+    for (size_t i = 0; i < req_.before.size(); ++i)
+      if (req_.before[i]) slot(req_.wanted[i]) = req_.before[i];
     while (!heap_.empty()) {
       Ref<Node> n = heap_.top().node;
       heap_.pop();
@@ -81,14 +83,30 @@ class Walk final : InFlight {
     add(y, g);
   }
 
-  void add(const Value& v, const Value& g) {
+  // What v has received so far; it will be visited.
+  Value& slot(const Value& v) {
     auto [it, fresh] = state_.try_emplace(v.node.get());
     if (fresh) {
       it->second.resize(v.node->outputs.size());
       heap_.push({v.node});
     }
-    Value& slot = it->second[v.index];
-    slot = slot ? call("add", {slot, g}) : g;
+    return it->second[v.index];
+  }
+
+  void add(const Value& v, const Value& g) {
+    Value& sum = slot(v);
+    sum = sum ? call("add", {sum, g}) : g;
+  }
+
+  // Recorded again: a walk of its own, which goes on with the sums of this one.
+  void replay(const Node& n) {
+    Values before(n.inputs.size());
+    for (uint32_t i = 0; i < n.inputs.size(); ++i)
+      if (const auto it = state_.find(n.inputs[i].node.get()); it != state_.end())
+        before[i] = it->second[n.inputs[i].index];
+    const Values sums = replay_gradient(n, now_, before);
+    for (uint32_t i = 0; i < sums.size(); ++i)
+      if (sums[i]) slot(n.inputs[i]) = sums[i];
   }
 
   void visit(const Ref<Node>& n) {
@@ -111,7 +129,9 @@ class Walk final : InFlight {
     const SourcePos saved = modes().pos;
     modes().pos = n->pos;  // an error in a gradient names the line of the forward op
     if (n->pos.scope >= 0) modes().pos.scope = -1 - n->pos.scope;
-    const Values gi = node_gradient(*n, g);
+    const bool again = n->extra && n->extra->replay;
+    const Values gi = again ? Values() : node_gradient(*n, g);
+    if (again) replay(*n);
     modes().pos = saved;
     for (uint32_t i = 0; i < gi.size() && i < n->inputs.size(); ++i)
       if (gi[i] && n->inputs[i].requires_grad()) add(n->inputs[i], fitted(*n, i, gi[i]));
@@ -176,7 +196,6 @@ class Walk final : InFlight {
 
 Values node_gradient(const Node& n, const Values& g) {
   if (n.extra && n.extra->custom_vjp) return n.extra->custom_vjp(g);
-  if (n.extra && n.extra->replay) return replay_gradient(n, g);
   bool any = false;
   for (const Value& v : g) any = any || v;
   if (!any) return {};

@@ -13,7 +13,9 @@ namespace yuloh {
 struct BackwardRequest {
   std::vector<Value> outputs, grads;  // grads[i] null: ones of the output's type
   std::vector<Value> wanted;          // paddle.grad: values whose gradients are returned
-  bool leaves = true;                 // collect gradients of leaves
+  std::vector<Value>
+      before;          // what each of `wanted` has received already (null: nothing): sums go on from there
+  bool leaves = true;  // collect gradients of leaves
   bool retain_graph = false, create_graph = false;
 };
 struct BackwardResult {
@@ -29,6 +31,9 @@ Values node_gradient(const Node& n, const Values& g);
 // its backward records the same nodes (and draws the same random numbers) once more. Values recorded before
 // stay as they are.
 Values recompute(const Values& outputs, uint64_t first);
-Values replay_gradient(const Node& n, const Values& g);  // of the custom_grad that recompute made
+// The gradient of the custom_grad that recompute made. `before`: what each input has received from nodes
+// recorded later; what this node adds is added to that one by one, as without recompute, and the sums are
+// returned.
+Values replay_gradient(const Node& n, const Values& g, const Values& before);
 
 }  // namespace yuloh

@@ -103,7 +103,7 @@ Values recompute(const Values& outputs, uint64_t first) {
   return r;
 }
 
-Values replay_gradient(const Node& n, const Values& g) {
+Values replay_gradient(const Node& n, const Values& g, const Values& before) {
   if (modes().grad)
     fail(ErrorKind::kNotImplemented,
          "recompute: gradients of gradients are not computed through a recomputed function. Hint: "
@@ -119,6 +119,7 @@ Values replay_gradient(const Node& n, const Values& g) {
       x.node->requires_grad = true;
       x.node->make_extra().leaf = make_ref<LeafInfo>();
       r.wanted.push_back(x);
+      r.before.push_back(before[static_cast<uint32_t>(i)]);
     }
     entries.push_back(std::move(x));
   }

@@ -191,6 +191,55 @@ def test_nested_recompute():
     np.testing.assert_array_equal(plain, grad(lambda x: recompute(lambda y: layer(recompute(inner, y)), x)))
 
 
+class Uses(nn.Layer):
+    """Uses one Linear several times, between layers of its own and around parts that use it too."""
+
+    def __init__(self, shared, parts=()):
+        super().__init__()
+        self.shared, self.own, self.norm = shared, nn.Linear(24, 24), nn.LayerNorm(24)
+        self.parts = nn.LayerList(parts)
+
+    def forward(self, x, call=lambda part, x: part(x)):
+        a = F.gelu(self.shared(self.shared(self.norm(x))))
+        x = x + 0.3 * self.shared(self.own(a) + self.shared(x))
+        for part in self.parts:
+            x = F.tanh(self.shared(call(part, x)))
+        return x
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_shared_parameters_have_the_same_bits(nested, optimizer):
+    """Parts that share a parameter with each other, with parts inside them and with what lies around: its gradient is the sum
+    in the order of its uses, as without recompute."""
+
+    def states(outer, inner):
+        paddle.seed(3)
+        shared = nn.Linear(24, 24)
+        parts = [Uses(shared, [Uses(shared), Uses(shared)]) for _ in range(2)]
+        net = nn.LayerList([shared, *parts])
+        opt = getattr(paddle.optimizer, optimizer)(parameters=net.parameters(), learning_rate=0.01)
+        x = paddle.to_tensor(np.random.default_rng(0).standard_normal((6, 24)).astype("float32"), stop_gradient=False)
+        found = []
+        for _ in range(3):
+            y = x
+            for part in parts:
+                y = shared(outer(lambda z, part=part: part(z, inner), y))
+            loss = (y * y).mean()
+            loss.backward()
+            found += [loss.numpy(), x.grad.numpy(), *(p.grad.numpy() for p in net.parameters())]
+            opt.step()
+            opt.clear_grad()
+            x.clear_grad()
+        return found + [p.numpy() for p in net.parameters()]
+
+    def plain(f, x):
+        return f(x)
+
+    for a, b in zip(states(plain, plain), states(recompute, recompute if nested else plain)):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_inner_layers_of_users_own_gradient():
     class Double(paddle.autograd.PyLayer):
         @staticmethod
