@@ -7,7 +7,8 @@
     python bench/estimates.py --write docs/estimates.md --json estimates.json --torch torch.json   the page
 
 Every memory row is a fresh process that runs an ordinary training loop (`--measure`); times are measured by one process a
-model. The predictions are made by `yuloh.advise.facts` in another process. They share the model's code and nothing else.
+model. The predictions are made by `yuloh.advise.facts` in another process. They share the model's code, and which of its
+sublayers `recompute` means; nothing else.
 """
 import argparse
 import json
@@ -22,6 +23,7 @@ import numpy as np
 
 import yuloh as paddle
 from yuloh import nn
+from yuloh.advise.facts import recomputed_layers
 from yuloh.nn import functional as F
 
 IMAGE = 64
@@ -55,12 +57,15 @@ class UNet(nn.Layer):
         return self.head(x)
 
 
+# The one GPT of layers here and in tests/python/test_advise_plan.py (formulas against its Plan). Three others stay apart: PyTorch's
+# twin (estimates_torch.py), the workload of `yuloh bench`, which runs under Paddle too, and calibrate's own networks
+# (advise/calibrate_nets.py), because no model of this page may be among those that set the rates.
 class Block(nn.Layer):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, dropout=0.1):
         super().__init__()
         self.heads, self.norm1, self.norm2 = heads, nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down, self.drop = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        self.up, self.down, self.drop = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(dropout)
 
     def forward(self, x):
         batch, length, width = x.shape
@@ -71,11 +76,11 @@ class Block(nn.Layer):
 
 
 class GPT(nn.Layer):
-    def __init__(self, layers=4, width=192, heads=6, vocabulary=4096, length=128):
+    def __init__(self, layers=4, width=192, heads=6, vocabulary=4096, length=128, dropout=0.1, bias_attr=None):
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.blocks = nn.LayerList([Block(width, heads) for _ in range(layers)])
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+        self.blocks = nn.LayerList([Block(width, heads, dropout) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias_attr=bias_attr)
 
     def forward(self, tokens):
         x = self.token(tokens) + self.position(paddle.arange(tokens.shape[1]))
@@ -218,14 +223,12 @@ def measure(cases, times):
 
 
 def wrap(net, blocks):
-    """Calls to these sublayers are recomputed."""
-    named = dict(net.named_sublayers())
-    if blocks is True:
-        lists = [m for m in named.values() if isinstance(m, (nn.LayerList, nn.Sequential))]
-        layers = list(max(lists, key=len).children())
-    else:
-        layers = [named[b] for b in blocks]
-    for layer in layers:
+    """Calls to these sublayers are recomputed.
+
+    Which ones is part of the question, asked of both sides by one rule (`advise.facts.recomputed_layers`); were it another rule
+    here, another step would be measured than was asked about. What recompute then saves is measured: nothing of that is shared.
+    """
+    for layer in recomputed_layers(net, blocks):
         layer.forward = (lambda f: lambda *a: paddle.distributed.fleet.utils.recompute(f, *a))(layer.forward)
 
 

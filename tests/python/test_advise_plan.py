@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from test_advise import run
@@ -11,6 +13,12 @@ from test_advise import run
 import yuloh as paddle
 from yuloh.advise import Question, answer, catalogue
 from yuloh.advise.from_plan import network_of_model
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+try:
+    import estimates  # bench/estimates.py
+finally:
+    sys.path.pop(0)
 
 SCRIPT = """
 import paddle
@@ -188,34 +196,9 @@ def test_preset_and_plan_agree():
 H, HEADS, LAYERS, SEQ, VOCAB = 256, 4, 4, 128, 1000
 
 
-class Block(paddle.nn.Layer):
-    def __init__(self, known=True):
-        super().__init__()
-        if known:
-            self.num_heads = HEADS
-        self.a, self.b = paddle.nn.LayerNorm(H), paddle.nn.LayerNorm(H)
-        self.qkv, self.out = paddle.nn.Linear(H, 3 * H), paddle.nn.Linear(H, H)
-        self.up, self.down = paddle.nn.Linear(H, 4 * H), paddle.nn.Linear(4 * H, H)
-
-    def forward(self, x):
-        q, k, w = self.qkv(self.a(x)).reshape([-1, SEQ, 3, HEADS, H // HEADS]).unbind(2)
-        y = paddle.nn.functional.scaled_dot_product_attention(q, k, w, is_causal=True)
-        x = x + self.out(y.reshape([-1, SEQ, H]))
-        return x + self.down(paddle.nn.functional.gelu(self.up(self.b(x))))
-
-
-class GPT(paddle.nn.Layer):
-    def __init__(self, known=True):
-        super().__init__()
-        self.words, self.places = paddle.nn.Embedding(VOCAB, H), paddle.nn.Embedding(SEQ, H)
-        self.blocks = paddle.nn.LayerList([Block(known) for _ in range(LAYERS)])
-        self.norm, self.head = paddle.nn.LayerNorm(H), paddle.nn.Linear(H, VOCAB, bias_attr=False)
-
-    def forward(self, ids):
-        x = self.words(ids) + self.places(paddle.arange(SEQ))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+def GPT(**settings):
+    """The GPT whose step bench/estimates.py measures, in this shape (no dropout and no bias of the head, as the formulas have it)."""
+    return estimates.GPT(LAYERS, H, HEADS, VOCAB, SEQ, **{"dropout": 0.0, "bias_attr": False, **settings})
 
 
 GPT_JOB = {"training": True, "precision": "fp32", "batch": 4}
@@ -271,7 +254,7 @@ def test_what_does_not_split_is_said():
 
     by, said = note(paddle.vision.models.resnet18, [4, 3, 64, 64])
     assert by == 0 and "no pairs of products" in said and "20 x Conv2D" in said
-    by, said = note(lambda: GPT(known=False), [4, SEQ], "int64")
+    by, said = note(GPT, [4, SEQ], "int64")
     assert by == HEADS  # read off the recorded attention, whatever the Layer names
     layer = paddle.nn.TransformerEncoder(paddle.nn.TransformerEncoderLayer(64, 4, 256), 2)
     by, said = note(layer, [4, 16, 64])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advice room: the small networks that `yuloh calibrate` trains (calibrate.py). Between them they have every kind of
-layer, large and small planes, few and many channels, data that fits the caches and data that does not."""
+layer, large and small planes, few and many channels, data that fits the caches and data that does not. None of them is a
+model that bench/estimates.py predicts, and none shares a class with one: rates taken from a model say little of how far
+they carry to others."""
 from __future__ import annotations
 
 from typing import Callable, List, Tuple

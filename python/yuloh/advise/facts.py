@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List
 
 from .. import _core
 
-__all__ = ["dry_run", "facts"]
+__all__ = ["dry_run", "facts", "recomputed_layers"]
 
 PRECISIONS = ("float32", "amp-bfloat16", "amp-float16", "bfloat16", "float16")
 ALIASES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "amp-bfloat16", "amp-fp16": "amp-float16"}
@@ -63,6 +63,23 @@ def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callab
     with dry_run(limit):
         run = _Run(model, inputs, labels, loss, optimizer, precision, batch, accumulate, recompute, training)
         return run.facts(device)
+
+
+def recomputed_layers(net, wanted) -> list:
+    """The sublayers that ``recompute=wanted`` means: those named, or for True the blocks of the longest LayerList or Sequential
+    (of equal ones the first). Raises ValueError where there are none such."""
+    from .. import nn
+    named = dict(net.named_sublayers())
+    if wanted is True:
+        lists = [layer for layer in named.values() if isinstance(layer, (nn.LayerList, nn.Sequential))]
+        if not lists:
+            raise ValueError("facts: recompute=True needs a LayerList or Sequential of blocks; give the names of sublayers.")
+        return list(max(lists, key=len).children())
+    missing = [n for n in wanted if n not in named]
+    if missing:
+        raise ValueError(f"facts: recompute names no sublayer, got {missing[0]!r}; expected one of the model's "
+                         f"{len(named)} names, such as {next(iter(named), '')!r}.")
+    return [named[n] for n in wanted]
 
 
 def _check(precision, batch, accumulate):
@@ -114,7 +131,7 @@ class _Run:
         specs = None if labels is None else _specs(labels, None)
         self.labels = [None if specs is None else [self._make(s) for s in specs] for _ in range(self.accumulate)]
         self.recompute = bool(recompute)
-        self.recomputed = self._recomputed(recompute) if training and recompute else []
+        self.recomputed = recomputed_layers(net, recompute) if training and recompute else []
 
     def _optimizer(self, given):
         paddle, parameters = self.paddle, self.net.parameters()
@@ -145,19 +162,6 @@ class _Run:
         return _core.dry_tensor(list(shape), dtype)
 
     # ---- layers ----------------------------------------------------------------------------------------------
-    def _recomputed(self, wanted):
-        named = dict(self.net.named_sublayers())
-        if wanted is True:
-            lists = [layer for layer in named.values() if isinstance(layer, (self.paddle.nn.LayerList, self.paddle.nn.Sequential))]
-            if not lists:
-                raise ValueError("facts: recompute=True needs a LayerList or Sequential of blocks; give the names of sublayers.")
-            return list(max(lists, key=len).children())
-        missing = [n for n in wanted if n not in named]
-        if missing:
-            raise ValueError(f"facts: recompute names no sublayer, got {missing[0]!r}; expected one of the model's "
-                             f"{len(named)} names, such as {next(iter(named), '')!r}.")
-        return [named[n] for n in wanted]
-
     @contextlib.contextmanager
     def _marked(self, records):
         """Every layer's forward pass is recorded under its scope; blocks that are recomputed are wrapped."""
