@@ -77,4 +77,13 @@ MachineMemory machine_memory() {
   return r;
 }
 
+double throttled_seconds() {
+  double most = 0;
+  each_cgroup("cpu", [&](const std::string& folder, bool v2) {
+    const size_t ticks = field(folder + "/cpu.stat", v2 ? "throttled_usec" : "throttled_time");
+    most = std::max(most, static_cast<double>(ticks) * (v2 ? 1e-6 : 1e-9));
+  });
+  return most;
+}
+
 }  // namespace yuloh

@@ -17,4 +17,8 @@ struct MachineMemory {
 };
 MachineMemory machine_memory();
 
+// Seconds, summed over CPUs, for which a CPU quota has stopped our group so far (0: no quota, or it is not
+// told).
+double throttled_seconds();
+
 }  // namespace yuloh

@@ -358,6 +358,8 @@ void bind_stats(nb::module_& m) {
         return nb::make_tuple(machine.total, machine.available);
       },
       "(total, available) bytes of the machine or the container, whichever has less.");
+  m.def("throttled_seconds", &throttled_seconds,
+        "Seconds, summed over CPUs, for which a CPU quota has stopped this process's control group so far.");
   m.def("set_memory_limit", [](size_t b) { set_memory_limit(b); });
   m.def("stats", [] {
     const RunStats& s = run_stats();

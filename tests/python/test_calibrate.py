@@ -2,6 +2,8 @@
 """yuloh calibrate: what it writes is what facts reads; bad files end in one sentence."""
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 
@@ -200,3 +202,120 @@ def test_sums_of_what_the_host_takes():
     found = room._host(runs, 1e6)
     assert found["call"] == pytest.approx(2e-6, rel=0.02) and found["kernel"] == pytest.approx(1e-6, rel=0.02)
     assert found["step"] == pytest.approx(5e-4, rel=0.02) and found["byte"] == 0
+
+
+# ---- where it runs -------------------------------------------------------------------------------------------------
+def refused(path, monkeypatch, quick=True):
+    """The sentence with which calibrate ends before it measures."""
+    monkeypatch.setattr(room, "measure", lambda quick, tell: pytest.fail("measured first"))
+    with pytest.raises(ValueError, match="^calibrate: .*Hint: ") as caught:
+        room.calibrate(path, quick)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("files", [
+    {"proc/self/cgroup": "0::/pods/mine\n", "sys/fs/cgroup/pods/mine/cpu.stat": "usage_usec 9\nthrottled_usec 1500000\n",
+     "sys/fs/cgroup/pods/cpu.stat": "usage_usec 9\nthrottled_usec 2500000\n"},
+    {"proc/self/cgroup": "1:cpu,cpuacct:/mine\n", "sys/fs/cgroup/cpu,cpuacct/mine/cpu.stat": "nr_periods 4\nthrottled_time 2500000000\n"}])
+def test_what_a_quota_takes_is_told(monkeypatch, tmp_path, files):
+    monkeypatch.setenv("YULOH_SYSROOT", str(tmp_path))
+    assert paddle._core.throttled_seconds() == 0
+    others = room._Others()
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert paddle._core.throttled_seconds() == 2.5
+    monkeypatch.setattr(others, "begin", (*others.begin[:-1], others.begin[-1] - 5.0))
+    assert "a CPU quota stopped this process for 50 % of the time" in others.told(1.0, 1.0, 1)
+
+
+def test_a_full_disk_is_noticed_before_measuring(tmp_path):
+    path = tmp_path / "device.json"
+    path.write_text("old")
+    script = ("import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+              "from yuloh.advise import calibrate as c; c.measure = lambda q, t: 1 / 0\n"
+              "from yuloh import cli; sys.exit(cli.main(['calibrate', '--quick', '--out', sys.argv[1]]))")
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("yuloh calibrate: ") and done.stderr.count("\n") == 1, done.stderr
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_disk_that_fills_meanwhile(monkeypatch, tmp_path):
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "device.json"
+    monkeypatch.setattr("yuloh.bench.results.write_atomically", full)
+    with pytest.raises(ValueError, match=r"measured, but cannot write .*device.json \(No space left on device\)"):
+        calibrated(path, monkeypatch)
+
+
+def test_a_file_that_may_not_be_written_stays(monkeypatch, tmp_path):
+    path = tmp_path / "device.json"
+    path.write_text("old")
+    monkeypatch.setattr(room.os, "access", lambda *a: False)  # for root everything may be written
+    assert "may not be written" in refused(path, monkeypatch) and path.read_text() == "old"
+
+
+def test_the_second_at_the_same_time_is_refused(monkeypatch, tmp_path):
+    path, link = tmp_path / "device.json", tmp_path / "link"
+    link.symlink_to(tmp_path)
+    with room._alone(path):
+        for same in (path, link / "device.json"):
+            assert "another process measures" in refused(same, monkeypatch)
+        calibrated(tmp_path / "other.json", monkeypatch)
+    calibrated(path, monkeypatch)
+
+
+@pytest.mark.parametrize("quick,hint", [(True, "free some memory"), (False, "--quick needs 0.9 GB")])
+def test_too_little_memory_is_refused(monkeypatch, tmp_path, quick, hint):
+    monkeypatch.setattr(room._core, "machine_memory", lambda: (4e9, 0.25e9))
+    said = refused(tmp_path / "device.json", monkeypatch, quick)
+    assert "0.25 GB of memory are free" in said and hint in said
+
+
+@pytest.mark.parametrize("ends,said", [("raise MemoryError('no more')", "MemoryError: no more"), ("import os; os.kill(os.getpid(), 9)", "signal 9")])
+def test_a_process_of_ours_that_dies_is_one_sentence(monkeypatch, ends, said):
+    monkeypatch.setattr(room, "_CHILD", ends)
+    with pytest.raises(ValueError, match=f"^calibrate: .*ladder ended midway .*{said}"):
+        room._process(lambda line: None)
+
+
+def test_interrupted_midway(tmp_path):
+    path = tmp_path / "device.json"
+    path.write_text("old")
+    with subprocess.Popen([sys.executable, "-m", "yuloh.cli", "calibrate", "--quick", "--out", str(path)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        while "training" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate()
+    assert process.returncode == 130 and not out and said.splitlines()[-1] == "yuloh calibrate: interrupted" and "Traceback" not in said
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_without_a_home(monkeypatch, tmp_path):
+    def unknown(user):
+        raise KeyError(user)
+
+    for name in ("YULOH_DEVICE_FILE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert device_file.default_path().is_absolute()  # what the system knows of the user
+    monkeypatch.setattr(device_file.pwd, "getpwuid", unknown)
+    assert device_file.text() == ""
+    assert facts(lambda: paddle.nn.Linear(4, 4), [([None, 4], "float32")], batch=2)["seconds"]["origin"] == "assumed"
+    for home in ("", "relative"):
+        monkeypatch.setenv("HOME", home)
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        with pytest.raises(ValueError, match="HOME is not set.*YULOH_DEVICE_FILE"):
+            room.calibrate()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert device_file.default_path().parent == tmp_path / ".cache" / "yuloh"
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_openmps_variable_changes_nothing(threads):
+    code = "import yuloh; print(yuloh._core.get_num_threads())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": threads})
+    assert int(done.stdout) == paddle._core.get_num_threads()

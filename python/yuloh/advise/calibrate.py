@@ -10,10 +10,13 @@ interval of every later estimate. None of them is a model of bench/estimates.py.
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
 import math
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +33,9 @@ __all__ = ["calibrate", "measure", "suite"]
 STEPS = 5    # profiled, after two that are not
 COVERED = 0.95  # of the left-out runs lie within the interval
 ABOVE = 1.2  # of a measured peak, what no product can reach
+SIZE = 512 << 10  # bytes of a device file, at most about
+HELD = 0.03  # share of the time that a CPU quota or the hypervisor may take before it is told
+NEEDED = {True: 0.9e9, False: 1.2e9}  # bytes, quick or not: the largest network, or the rest of it and a child of _process
 BUSY = 1.12  # median over shortest time of equal steps, from which on a machine is called busy
 
 
@@ -85,7 +91,8 @@ def measure(quick: bool = False, tell: Callable[[str], None] = lambda line: None
     tell("peaks of arithmetic and memory")
     found = {k: float(v) for k, v in peaks.measure(0.05).items()}
     threads = int(found.pop("threads"))
-    record = {"version": _core.device_file_version, "host": platform.node(), "name": f"{machine.cpu_facts()['model']} x {threads} threads",
+    name = f"{machine.cpu_facts()['model']} x {threads} thread{'s' * (threads > 1)}"
+    record = {"version": _core.device_file_version, "host": platform.node(), "name": name,
               "date": time.strftime("%Y-%m-%d"), "origin": "measured", "threads": threads, "peaks": found,
               "memory_bytes": _core.machine_memory()[0], "memory": _memory(threads, found), "cache": _cache()}
     runs, others = [], _Others()
@@ -180,30 +187,33 @@ def _cache() -> float:
 
 
 class _Others:
-    """What else ran on this machine meanwhile."""
+    """What else ran meanwhile on the processors that this process may use, and what held it back."""
 
     def __init__(self):
         self.begin = self._read()
 
     @staticmethod
     def _read():
-        """(seconds of all processors' work, of work taken by the hypervisor, our own, now)."""
-        tick = os.sysconf("SC_CLK_TCK")
-        try:
-            with open("/proc/stat", encoding="ascii") as f:
-                user, nice, system, _, _, irq, soft, steal = (int(w) / tick for w in f.readline().split()[1:9])
-        except (OSError, ValueError):
-            user = nice = system = irq = soft = steal = 0.0
-        return user + nice + system + irq + soft, steal, time.process_time(), time.perf_counter()
+        """(seconds of these processors' work, of work taken by the hypervisor, our own, stopped by a quota, now)."""
+        ours, tick = {f"cpu{n}" for n in os.sched_getaffinity(0)}, os.sysconf("SC_CLK_TCK")
+        work = steal = 0.0
+        with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/stat", encoding="ascii") as f:
+            for name, *words in (line.split() for line in f):
+                if name in ours:
+                    user, nice, system, _, _, irq, soft, taken = (int(w) / tick for w in words[:8])
+                    work, steal = work + user + nice + system + irq + soft, steal + taken
+        return work, steal, time.process_time(), _core.throttled_seconds(), time.perf_counter()
 
     def told(self, jitter, drift, threads) -> str:
         """A sentence if the figures are disturbed, else ""."""
-        work, steal, own, passed = (b - a for a, b in zip(self.begin, self._read()))
-        others, stolen = max(0.0, work - own) / passed / threads, steal / passed / threads
+        work, steal, own, stopped, passed = (b - a for a, b in zip(self.begin, self._read()))
+        processors = len(os.sched_getaffinity(0))
+        others, stolen, held = max(0.0, work - own) / passed / processors, steal / passed / processors, stopped / passed / threads
         why = [f"equal steps took {100 * (jitter - 1):.0f} % longer than the shortest"] if jitter > BUSY else []
         why += [f"the first network took {100 * drift:.0f} % of its first time at the end"] if not 1 / BUSY < drift < BUSY else []
-        why += [f"other processes kept {100 * others:.0f} % as many processors busy"] if others > 0.15 else []
-        why += [f"the hypervisor took {100 * stolen:.0f} % of the time"] if stolen > 0.03 else []
+        why += [f"other processes kept the processors busy for {100 * others:.0f} % of the time"] if others > 0.15 else []
+        why += [f"the hypervisor took {100 * stolen:.0f} % of the time"] if stolen > HELD else []
+        why += [f"a CPU quota stopped this process for {100 * held:.0f} % of the time"] if held > HELD else []
         return f"the machine was busy while it was measured ({', '.join(why)})" if why else ""
 
 
@@ -267,11 +277,15 @@ print(json.dumps([start, high() - paddle.device.max_memory_reserved(), paddle._c
 def _process(tell):
     """What a process takes beside the allocator: a base, and what grows with its plans, from fresh processes."""
     found = []
+    _core.release_cached_memory()
     for name in ("ladder", "grouped", "words", "recurrent", "plain", "joined"):
         tell(f"a process that trains {name}")
         for precision in ("float32", "bfloat16"):
-            done = subprocess.run([sys.executable, "-c", _CHILD, name, precision], capture_output=True, text=True, check=True,
+            done = subprocess.run([sys.executable, "-c", _CHILD, name, precision], capture_output=True, text=True, check=False,
                                   env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
+            if done.returncode:
+                said = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}: was the memory full?"]
+                raise ValueError(f"calibrate: a process that trains {name} ended midway ({said[0]}). Hint: free some memory.")
             found.append(json.loads(done.stdout.splitlines()[-1]))
     base = statistics.median(f[0] for f in found)
     return {"interpreter": base, "spread": 0.1, **_fit([(f[1] - base, f[2], f[3]) for f in found])}
@@ -298,24 +312,54 @@ def _solved(names, table, want) -> Dict[str, float]:
 def calibrate(path: Any = None, quick: bool = False, tell: Callable[[str], None] = lambda line: None) -> Tuple[Path, Dict[str, Any]]:
     """Measures and writes the device file. Returns (its path, its contents). The file is there whole or as it was.
 
-    Raises ValueError, before anything is measured, where it cannot be written.
+    Raises ValueError, before anything is measured, where it cannot be written, where another process measures for the same
+    file or memory lacks.
     """
     from ..bench.results import write_atomically
 
     target = device_file.default_path() if path is None else Path(path)
     _check_writable(target)
-    record = measure(quick, tell)
-    write_atomically(target, json.dumps(record) + "\n")
+    free = _core.machine_memory()[1]
+    if free < NEEDED[quick]:
+        hint = "free some memory." if quick else f"--quick needs {NEEDED[True] / 1e9:.1f} GB."
+        raise ValueError(f"calibrate: {free / 1e9:.2f} GB of memory are free here; expected {NEEDED[quick] / 1e9:.1f} GB. Hint: {hint}")
+    with _alone(target):
+        record = measure(quick, tell)
+        try:
+            write_atomically(target, json.dumps(record) + "\n")
+        except OSError as error:
+            raise ValueError(f"calibrate: measured, but cannot write {target} ({error.strerror}). Hint: free some space there, or "
+                             "--out FILE names another place.") from None
     return target, record
 
 
+@contextlib.contextmanager
+def _alone(target):
+    """Refuses a second measurement for the same file meanwhile: each would disturb the other, and the last would stay. The
+    sign is a name without a file, which goes with its process however that ends."""
+    name = hashlib.sha256(os.path.realpath(target).encode("utf-8", "surrogateescape")).hexdigest()
+    with socket.socket(socket.AF_UNIX) as sign:
+        try:
+            sign.bind(f"\0yuloh-calibrate-{name}")
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ValueError(f"calibrate: another process measures for {target} just now, and two would disturb each other. "
+                                 "Hint: wait until it has ended.") from None
+        yield
+
+
 def _check_writable(target):
+    """Tries a file of the usual size beside it, so that a full disk is noticed before minutes of measuring."""
     if target.is_dir():
         raise ValueError(f"calibrate: {target} is a directory; expected a file. Hint: give a name in it.")
     trial = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        trial.write_text("", encoding="utf-8")
-        trial.unlink()
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "it is there and may not be written")
+        try:
+            trial.write_bytes(bytes(SIZE))
+        finally:
+            trial.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"calibrate: cannot write {target} ({error.strerror}). Hint: --out FILE names another place.") from None

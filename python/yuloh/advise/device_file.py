@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import pwd
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -22,8 +23,24 @@ def default_path() -> Path:
     given = os.environ.get("YULOH_DEVICE_FILE")
     if given:
         return Path(given)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # as the XDG base directories have it: anything else counts as not set
+        cache = os.path.join(_home(), ".cache")
     return Path(cache) / "yuloh" / f"device-{platform.node() or 'localhost'}.json"
+
+
+def _home() -> str:
+    """$HOME, or what the system knows of the user (a container's may be unknown)."""
+    home = os.environ.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        home = ""
+    if not os.path.isabs(home):
+        raise ValueError("device file: HOME is not set and this user has no home. Hint: YULOH_DEVICE_FILE=FILE or --out FILE says where it lies.")
+    return home
 
 
 def text(device: Any = None) -> str:
@@ -31,7 +48,10 @@ def text(device: Any = None) -> str:
 
     ``device``: a path, or None for this machine's file.
     """
-    path = default_path() if device is None else Path(device)
+    try:
+        path = default_path() if device is None else Path(device)
+    except ValueError:  # no home, so no file
+        return ""
     try:
         written = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -51,7 +51,7 @@ def table(record: dict) -> str:
     try:
         lines = [f"{record['name']}, measured {record['date']}", ""]
         if record.get("disturbed"):
-            lines[1:] = [f"  Careful: {record['disturbed']}.", "  These figures are disturbed: measure again when nothing else runs.", ""]
+            lines[1:] = [f"  Careful: {record['disturbed']}.", "  These figures are disturbed: measure again when nothing else runs and no quota stops it.", ""]
         for name, rate in record["peaks"].items():
             lines.append(f"  {name:<6} {rate / 1e9:>10,.1f} {'GB/s' if name in ('read', 'copy') else 'GOP/s' if name == 'int8' else 'GFLOP/s'}")
         for row in record["memory"]:
