@@ -126,7 +126,8 @@ def _sure(a, o, language: str) -> str:
     row = device_row(a, o["id"])
     lay = o["layout"]
     said = w.word("sure_tight" if o["tight"] else "sure_yes", language, high=w.gib(lay["total"][2]) if lay else "")
-    time = w.word("sure_measured" if row["measured"] else "sure_assumed", language)
+    assumed = "sure_assumed_experts" if a["model"]["experts"] else "sure_assumed"
+    time = w.word("sure_measured" if row["measured"] else assumed, language)
     recalled = w.word("sure_recalled", language) if "recalled" in row["origins"].values() else ""
     return w.word("ans_sure", language, memory=said, time=time, recalled=recalled)
 
