@@ -43,7 +43,7 @@ struct Changing {
       return false;
     };
     if (!parts(true)) parts(false);
-    if (k > 1) add(ChangeKind::kAccumulate, cat(k), j);
+    if (k > 1 && base.training) add(ChangeKind::kAccumulate, cat(k), j);
     const double most = largest_micro_batch(n, base, d);
     if (most > 0 && most < b) {
       j = base, j.micro = most, j.batch = most * base.passes() * j.replicas();

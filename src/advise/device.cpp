@@ -13,6 +13,14 @@ Precision used_for(const Device& d, Precision asked) {
   return asked;
 }
 
+// Where only rates of matrix units are known: fp32 is 1/8 (MI300X, V100) to 1/28 (B200) of the half rate on
+// devices for training that state both.
+constexpr double kVector = 1 / 16.0;
+double Device::rate(Precision p) const {
+  const double half = std::max({peak(Precision::kFp16), peak(Precision::kBf16), 2 * peak(Precision::kTf32)});
+  return peak(p) <= 0 && row(p).served == 4 ? kVector * half : peak(p);
+}
+
 void check(const Device& d) {
   const auto need = [&](const std::string& what, double v, double low, double high) {
     if (!(std::isfinite(v) && v >= low && v <= high))
@@ -26,10 +34,12 @@ void check(const Device& d) {
   need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1),
       need("efficiency", d.stream_efficiency, 0, 1);
   if (d.spread != 0) need("spread", d.spread, 1, 100);
+  need("factor of the plan", d.slower, 1e-6, 1e6), need("runtime", d.runtime, 0, 1e16);
+  need("runtime", d.runtime_doubt, 0, 1e16);
   if (std::isnan(d.price) || d.price > 1e9)
     value_error("advise: device '", d.name, "' has an impossible price, got ", d.price,
                 ". Hint: check --prices.");
-  if (d.peak(used_for(d, Precision::kFp32)) <= 0)
+  if (d.rate(Precision::kFp32) <= 0)
     value_error("advise: device '", d.name, "' has no rate of arithmetic. Hint: check the device file.");
 }
 void check(const Fabric& f) {

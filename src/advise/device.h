@@ -16,16 +16,16 @@ struct PrecisionRow {
   double weight, served;    // bytes of a parameter in training, in inference
   double gradient, master;  // of its gradient, of the float32 copy beside half weights
   double activation;        // of an element
-  Precision instead[4];     // where a device has no peak for it: the first of these that it has
-  const char* dtype;        // what a Plan of it is recorded in
+  Precision instead[4];  // where a device has no peak for it: the first of these that it has, none less exact
+  const char* dtype;     // what a Plan of it is recorded in
 };
 template <>
 struct Table<Precision> {
   using enum Precision;
   static constexpr const char *what = "precision", *hint = "--precision";
   static constexpr PrecisionRow rows[] = {
-      {kFp32, "fp32", 4, 4, 4, 0, 4, {kFp16, kBf16, kTf32, kFp32}, "float32"},
-      {kTf32, "tf32", 4, 4, 4, 0, 4, {kFp32, kFp16, kBf16, kTf32}, "float32"},
+      {kFp32, "fp32", 4, 4, 4, 0, 4, {kFp32, kFp32, kFp32, kFp32}, "float32"},
+      {kTf32, "tf32", 4, 4, 4, 0, 4, {kFp32, kFp32, kFp32, kFp32}, "float32"},
       {kFp16, "fp16", 2, 2, 2, 4, 2, {kBf16, kFp32, kTf32, kFp16}, "float16"},
       {kBf16, "bf16", 2, 2, 2, 4, 2, {kFp16, kFp32, kTf32, kBf16}, "bfloat16"},
       {kFp8, "fp8", 2, 1, 2, 4, 2, {kBf16, kFp16, kFp32, kTf32}, "bfloat16"},
@@ -68,9 +68,13 @@ struct Device {
   double matrix_efficiency = 0;  // measured share of the peak that products reach; 0: assumed
   double stream_efficiency = 0;  // measured share of the bandwidth; 0: assumed
   double spread = 0;  // measured: a step takes so many times more or less than predicted; 0: assumed
-  double price = -1;  // of a device hour, user's currency; below 0: not known
+  double slower = 1;  // planned: a step of the network at hand takes so many times what the shares say
+  double runtime = 0,
+         runtime_doubt = 0;  // planned: bytes of a process beside its tensors, +-; 0: by the kind
+  double price = -1;         // of a device hour, user's currency; below 0: not known
 
   double peak(Precision p) const { return peaks[static_cast<size_t>(p)]; }
+  double rate(Precision p) const;  // peak, or what is assumed of fp32 where that is not known
   // bytes/s each way between two of a server; over the host, down and up again
   double between() const { return link > 0 ? link : host_link / 2; }
 };

@@ -101,7 +101,7 @@ Interval logits_bytes(const Network& n, const Job& j) {
   if (n.kind == ModelKind::kVision || !n.transformer()) return {};
   const double one = tokens(n, j) * n.vocab / j.mp * j.micro_batch(), e = activation_bytes(j);
   if (n.kind == ModelKind::kEncoder)
-    return {0, 0.15 * one * (e + 4), one * (e + 4)};  // masked words only; none when fine-tuned
+    return {0, kMasked * one * (e + 4), one * (e + 4)};  // masked words only; none when fine-tuned
   return {4 * one, (j.eager ? 2 * e + 8 : e + 4) * one, (2 * e + 8) * one};
 }
 
@@ -225,7 +225,8 @@ Memory of_stage(const Network& n, const Job& j, const Device& d, bool first, boo
            (activation_bytes(j) * tokens(n, j) * j.micro_batch() * cache_elements(n, j.mp));
     add(m, MemoryKind::kCommunication, c);
   }
-  add(m, MemoryKind::kRuntime, row(d.kind).runtime * kGiB);
+  const Interval planned(std::max(0.0, d.runtime - d.runtime_doubt), d.runtime, d.runtime + d.runtime_doubt);
+  add(m, MemoryKind::kRuntime, d.runtime > 0 ? planned : row(d.kind).runtime * kGiB);
   const Interval moving = m.of(MemoryKind::kActivations) + m.of(MemoryKind::kWorkspace) +
                           m.of(MemoryKind::kLogits) + m.of(MemoryKind::kGradients);
   add(m, MemoryKind::kFragmentation,

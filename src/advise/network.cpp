@@ -23,10 +23,15 @@ void whole(const char* name, double v) {
     value_error("advise: ", name, " must be a whole number, got ", v, ". Hint: check --", name, ".");
 }
 
-// A shape for a bare number of parameters: 128 columns of width a layer, as in GPT-3 175B and LLaMA 7B.
+constexpr double kVocab = 50304;  // GPT-2's 50,257, up to a multiple of 128
+
+// A shape for a bare number of parameters: 128 columns of width a layer, as in GPT-3 175B and LLaMA 7B, and
+// like these of a width and depth that devices can share.
 void assume_shape(Network& n) {
+  const auto nearest = [](double v, double step) { return std::max(1.0, std::round(v / step)) * step; };
   if (n.hidden == 0 && n.layers == 0) {
-    n.hidden = std::max(128.0, 128 * std::round(std::cbrt(n.params * 128 / 12) / 128));
+    const double width = std::cbrt(n.params * 128 / 12);
+    n.hidden = nearest(width, width > 1536 ? 1024 : width > 384 ? 256 : 128);
     if (n.hidden > 1024 * 1024)
       value_error("advise: no transformer of ", n.params,
                   " parameters is known; expected at most 1e15. Hint: check --params.");
@@ -38,7 +43,11 @@ void assume_shape(Network& n) {
         "--expert-ffn.");
   if (n.hidden == 0)
     n.hidden = std::max(64.0, 64 * std::round(std::sqrt(n.params / (per_layer_at * n.layers)) / 64));
-  if (n.layers == 0) n.layers = std::max(1.0, std::round(n.params / (per_layer_at * n.hidden * n.hidden)));
+  if (n.layers == 0) {
+    const double ends = n.kind == ModelKind::kVision ? 0 : n.hidden * kVocab * (n.tied ? 1 : 2);
+    const double layers = std::max(0.5 * n.params, n.params - ends) / (per_layer_at * n.hidden * n.hidden);
+    n.layers = nearest(layers, layers > 14 ? 4 : 1);
+  }
 }
 
 // Of experts and latent attention; what is left away follows.
@@ -129,7 +138,7 @@ std::vector<Remark> complete(Network& n) {
                 ". Hint: check --hidden and --heads.");
   if (n.ffn == 0) n.ffn = n.gated ? 256 * std::ceil(n.hidden * 8 / 3 / 256) : 4 * n.hidden;
   if (n.vocab == 0 && n.kind != ModelKind::kVision)
-    n.vocab = 50304, remarks.push_back({RemarkKind::kVocab, {n.vocab}});
+    n.vocab = kVocab, remarks.push_back({RemarkKind::kVocab, {n.vocab}});
   complete_parts(n);
   const double from_shape = shape_params(n);
   if (n.params == 0) n.params = from_shape;
@@ -218,7 +227,8 @@ double layer_flops(const Network& n) {
 }
 double head_flops(const Network& n) {
   if (!n.transformer()) return 0;
-  return n.kind == ModelKind::kVision ? 2 * head_params(n) : 2 * n.seq * n.hidden * n.vocab;
+  if (n.kind == ModelKind::kVision) return 2 * head_params(n);
+  return (n.kind == ModelKind::kEncoder ? kMasked : 1) * 2 * n.seq * n.hidden * n.vocab;
 }
 double forward_flops(const Network& n) { return n.layers * layer_flops(n) + head_flops(n); }
 

@@ -112,9 +112,11 @@ double active_params(const Network& n);  // that one token meets
 double cache_elements(const Network& n,
                       double mp);  // keys and values of one token and layer, on one of mp devices
 
-double layer_flops(const Network& n);    // forward, one layer, one sample
-double score_flops(const Network& n);    // of it, what selective recompute repeats
-double head_flops(const Network& n);     // forward, logits, one sample
+double layer_flops(const Network& n);  // forward, one layer, one sample
+double score_flops(const Network& n);  // of it, what selective recompute repeats
+// Forward, logits, one sample: of every position, in an encoder of the masked ones.
+double head_flops(const Network& n);
+constexpr double kMasked = 0.15;         // of the words (BERT, arXiv:1810.04805, section 3.1)
 double forward_flops(const Network& n);  // forward, all, one sample
 
 // The four classes by size: 0 below 1e8 parameters, 1 below 1e9, 2 below 1e10, 3 from there.

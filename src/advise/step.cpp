@@ -99,29 +99,37 @@ struct Pass {
 // gradient.
 double passes_of(const Job& j) { return !j.training ? 1 : j.lora > 0 ? 2 : 3; }
 
+// What the scores of one layer and sample cost: fused attention leaves out what a decoder masks, and computes
+// in half precision where the products are in fp8 or int8.
+double scores_done(const Network& n, const Job& j, const Device& d) {
+  const double half = d.rate(used_for(d, Precision::kBf16)), rate = d.rate(used_for(d, j.precision));
+  return score_flops(n) * (n.kind == ModelKind::kDecoder && j.flash ? 0.5 : 1) *
+         (half > 0 && row(j.precision).served < 2 ? std::max(1.0, rate / half) : 1);
+}
+
 Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, double peak, double stream) {
   const double b = j.micro_batch(), layers = layers_of_device(n, j);
-  const double again = j.recompute != Recompute::kFull ? 0
+  const double again = !j.training || j.recompute != Recompute::kFull ? 0
                        : j.recompute_layers > 0 ? std::min(layers, std::ceil(j.recompute_layers / j.pp))
                                                 : layers;
   const double passes = passes_of(j), adapters = 2 * n.seq * adapter_params(n, j) / n.layers;
-  const bool prompt =
-      !j.training && n.kind == ModelKind::kDecoder;  // logits of the last position, and half of the scores
-  double flops = passes * (layers * layer_flops(n) + (prompt ? head_flops(n) / n.seq : head_flops(n))) +
-                 3 * layers * adapters;
+  // Served, a decoder needs the logits of the last position alone, an encoder none.
+  const double head = j.training || n.kind == ModelKind::kVision ? head_flops(n)
+                      : n.kind == ModelKind::kDecoder            ? head_flops(n) / n.seq
+                                                                 : 0;
+  const double scores = scores_done(n, j, d), layer = layer_flops(n) - score_flops(n) + scores;
+  double flops = passes * (layers * layer + head) + 3 * layers * adapters;
   if (j.training && !n.transformer()) flops += layers / n.layers * n.again_flops;
-  if (prompt && j.flash) flops -= layers * score_flops(n) / 2;
-  if (j.lora > 0) flops += layers * score_flops(n);  // the scores have no frozen side
-  if (n.experts > 0) {                               // those of routed experts, longer
+  if (j.lora > 0) flops += layers * scores;  // they have no frozen side
+  if (n.experts > 0) {                       // those of routed experts, longer
     double routed = 0;
     for (const Matrix& m : layer_matrices(n))
       if (m.part == Part::kExpert) routed += 2 * n.seq * m.in * m.out * m.used;
-    flops += (passes * layers + again * (j.training ? 1 : 0)) * routed * (1 / Assumed::kGrouped - 1);
+    flops += (passes * layers + again) * routed * (1 / Assumed::kGrouped - 1);
   }
   double passes_over_weights = passes;
-  if (j.training && j.recompute == Recompute::kFull)
-    flops += again * (layer_flops(n) + adapters), passes_over_weights += again / layers;
-  if (j.training && j.recompute == Recompute::kSelective) flops += layers * score_flops(n);
+  flops += again * (layer + adapters), passes_over_weights += again / layers;
+  if (j.training && j.recompute == Recompute::kSelective) flops += layers * scores;
   Pass p;
   const double weights = read_bytes(n, j) * passes_over_weights;
   const double mine = n.transformer() ? 1 / j.mp / j.cp : n.part(n.split_flops, j.mp);
@@ -163,8 +171,7 @@ Pass pass_of(const Network& n, const Job& j, const Device& d, const Fabric& f, d
     const double keys = activation_bytes(j) * n.seq / j.cp * cache_elements(n, j.mp) * b;
     const double ring =
         layers * (rounds + (j.training ? 1 : 0)) * (j.cp - 1) * keys / link_of(d, f, j, j.mp * j.cp).rate;
-    p.context =
-        std::max(ring - passes * layers * score_flops(n) * b / j.mp / j.cp / peak, Assumed::kSeen * ring);
+    p.context = std::max(ring - passes * layers * scores * b / j.mp / j.cp / peak, Assumed::kSeen * ring);
   }
   return p;
 }
@@ -180,15 +187,17 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
   const double group = j.replicas() * j.cp;  // every part of the sequence has gradients of all weights
   if (group <= 1) return 0;
   // Positions lie next to tensors, then sharding, then data. Gradients are reduced over the sharding group to
-  // their owners, each part over the devices that hold it too, and what was updated is gathered; at stage 3
-  // weights are gathered instead, for every pass forward and backward. Fewer devices share routed experts.
+  // their owners, each part over the devices that hold it too, and what was updated is gathered; from stage 2
+  // on nobody has room for the others' parts, so every pass reduces; at stage 3 weights are gathered instead,
+  // for every pass forward and backward. Fewer devices share routed experts.
   const double sharding = j.stage > 0 ? j.sharding : 1;
   const Group inner = link_of(d, f, j, j.mp * j.cp * sharding);
   const Group outer = link_of(d, f, j, j.mp * j.cp * (group / j.cp > sharding ? j.replicas() : 1));
   const auto shared = [&](double trained, double stored, double replicas) {
     const double shards = std::min(sharding, replicas), gradients = trained * gradient_bytes(j);
     const double gathered = j.stage >= 3 ? j.passes() * 2 * stored : gradients;
-    return 0.5 * (all_reduce(gradients, shards, inner) + all_reduce(gathered, shards, inner)) +
+    const double reduced = (j.stage >= 2 ? j.passes() : 1) * gradients;
+    return 0.5 * (all_reduce(reduced, shards, inner) + all_reduce(gathered, shards, inner)) +
            all_reduce(gradients / shards, replicas / shards, outer);
   };
   const double routed = expert_params(n) * layers_of_device(n, j) / n.layers / j.mp / j.ep;
@@ -196,7 +205,9 @@ double data_seconds(const Network& n, const Job& j, const Device& d, const Fabri
   const double total =
       shared(trained_params(n, j) - routed_trained, stored_bytes(n, j) - routed_bytes, group) +
       shared(routed_trained, routed_bytes, expert_replicas(j));
-  const double hideable = Assumed::kHidden * (j.stage >= 3 ? forward_and_backward * j.passes() : backward);
+  const double hideable = Assumed::kHidden * (j.stage >= 3   ? forward_and_backward * j.passes()
+                                              : j.stage == 2 ? backward * j.passes()
+                                                             : backward);
   return std::max(total - hideable, Assumed::kSeen * total);
 }
 
@@ -244,15 +255,17 @@ void inference(StepTime& s, const Network& n, const Job& j, const Device& d, con
                double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double work = p.work();
-  add(s, TimeKind::kArithmetic, j.pp * p.arithmetic);
-  add(s, TimeKind::kElementwise, j.pp * p.elementwise);
-  add(s, TimeKind::kLaunch, j.pp * (work - p.arithmetic - p.elementwise));
-  add(s, TimeKind::kTensor, j.pp * p.tensor);
-  add(s, TimeKind::kExperts, j.pp * p.experts);
-  add(s, TimeKind::kContext, j.pp * p.context);
-  if (n.kind == ModelKind::kDecoder && j.new_tokens > 0) {
-    add(s, TimeKind::kTokens, j.new_tokens * token_seconds(n, j, d, f, n.seq + j.new_tokens / 2));
-  }
+  const double m = j.pp - 1 + j.passes();  // through one stage after the other, the next pass behind
+  add(s, TimeKind::kArithmetic, m * p.arithmetic);
+  add(s, TimeKind::kElementwise, m * p.elementwise);
+  add(s, TimeKind::kLaunch, m * (work - p.arithmetic - p.elementwise));
+  add(s, TimeKind::kTensor, m * p.tensor);
+  add(s, TimeKind::kExperts, m * p.experts);
+  add(s, TimeKind::kContext, m * p.context);
+  if (n.kind == ModelKind::kDecoder && j.new_tokens > 0)  // stages work on as many passes at once
+    add(s, TimeKind::kTokens,
+        j.new_tokens * std::max(1.0, j.passes() / j.pp) *
+            token_seconds(n, j, d, f, n.seq + j.new_tokens / 2));
   add(s, TimeKind::kOffload, offload_seconds(n, j, d));
 }
 
@@ -267,7 +280,7 @@ double of_server(double devices, double mp, const Device& d) {
 
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
   const Precision used = used_for(d, j.precision);
-  const double peak = d.peak(used), stream = d.bandwidth * stream_share(d);
+  const double peak = d.rate(used), stream = d.bandwidth * stream_share(d);
   const double b = j.micro_batch(), layers = layers_of_device(n, j);
   // Weights are read once for the whole batch; of the experts, those that any of its tokens met.
   const double routed = expert_params(n) * layers / n.layers / j.mp / j.ep;
@@ -293,14 +306,17 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {
   StepTime s;
   s.precision = used_for(d, j.precision);
-  const double dense = d.peak(s.precision);
+  const double dense = d.rate(s.precision);
+  s.rate_assumed = d.peak(s.precision) <= 0;
   const double peak = dense * matrix_share(d, s.precision, !j.training && n.kind == ModelKind::kDecoder),
                stream = d.bandwidth * stream_share(d);
   (j.training ? training : inference)(s, n, j, d, f, peak, stream);
   s.measured = d.matrix_efficiency > 0 && d.stream_efficiency > 0;
+  for (auto& [what, seconds] : s.items) seconds *= d.slower;
+  s.seconds = s.seconds * d.slower;
   const double point = s.seconds.point;
-  s.seconds = s.measured && d.spread >= 1 ? Interval(point / d.spread, point, point * d.spread)
-                                          : Interval(point * Assumed::kLow, point, point * Assumed::kHigh);
+  s.seconds = d.spread >= 1 ? Interval(point / d.spread, point, point * d.spread)
+                            : Interval(point * Assumed::kLow, point, point * Assumed::kHigh);
   if (n.experts > 0) s.seconds.high *= Assumed::kHighExperts;
   s.flops = passes_of(j) * forward_flops(n) * j.batch;
   if (!j.training && n.kind == ModelKind::kDecoder) s.flops *= 1 + j.new_tokens / n.seq;

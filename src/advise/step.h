@@ -44,6 +44,7 @@ struct StepTime {
   double flops = 0;                        // of the model, all devices, without what recompute repeats
   double share_of_peak = 0;                // model FLOPs/s over peak FLOPs/s
   Precision precision = Precision::kBf16;  // the arithmetic that the device really uses
+  bool rate_assumed = false;               // no rate of it is known (Device::rate)
   bool measured = false;                   // efficiencies measured on the device, not assumed
 };
 

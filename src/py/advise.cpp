@@ -56,7 +56,9 @@ void fields_device(V& v, T& d) {
   for (const PrecisionRow& p : Table<Precision>::rows) v(p.name, d.peaks[static_cast<size_t>(p.id)]);
   v("link", d.link), v("host_link", d.host_link);
   v("watts", d.watts), v("per_node", d.per_node), v("matrix_efficiency", d.matrix_efficiency);
-  v("stream_efficiency", d.stream_efficiency), v("spread", d.spread), v("price", d.price);
+  v("stream_efficiency", d.stream_efficiency), v("spread", d.spread), v("price", d.price),
+      v("slower", d.slower);
+  v("runtime", d.runtime), v("runtime_doubt", d.runtime_doubt);
 }
 template <class V, class T>
 void fields_fabric(V& v, T& f) {
@@ -170,7 +172,7 @@ nb::object object_of(const Layout& l, const Device& d) {
   r["time"] = times, r["seconds"] = object_of(l.step.seconds), r["bubble"] = l.step.bubble,
   r["flops"] = l.step.flops;
   r["share_of_peak"] = l.step.share_of_peak, r["precision_used"] = name(l.step.precision),
-  r["measured"] = l.step.measured;
+  r["rate_assumed"] = l.step.rate_assumed, r["measured"] = l.step.measured;
   return r;
 }
 

@@ -205,6 +205,21 @@ GPT_JOB = {"training": True, "precision": "fp32", "batch": 4}
 GPT_SHAPE = {"layers": LAYERS, "hidden": H, "heads": HEADS, "seq": SEQ, "vocab": VOCAB, "tied": False}
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_this_machine_takes_what_the_plan_says(training):
+    """One answer has one figure for the machine at hand: the row of the device is the Plan's step and process."""
+    job = {"training": training, "precision": "fp32", "batch": 4}
+    network, *_, facts = network_of_model(GPT, [([4, SEQ], "int64")], job, "gpt")
+    found = answer(Question(network, "gpt", job=job, facts=facts, devices=[catalogue.find_device("this")]))
+    row, memory = found["devices"][0], facts["memory"]["process"]
+    assert row["seconds"][1] == pytest.approx(facts["seconds"]["value"])
+    assert row["seconds"][2] == pytest.approx(facts["seconds"]["high"])
+    assert row["total"][1] == pytest.approx(memory["value"], rel=0.01)
+    assert row["total"][2] == pytest.approx(memory["high"], rel=0.05)
+    twice = answer(Question(network, "gpt", job={**job, "batch": 8}, facts=facts, devices=[catalogue.find_device("this")]))
+    assert 1.3 < twice["devices"][0]["seconds"][1] / row["seconds"][1] < 2.3
+
+
 def completed(network):
     from yuloh import _core
 
@@ -224,7 +239,6 @@ def test_formula_and_plan_of_a_transformer_agree():
 def test_a_planned_transformer_splits_as_the_formulas_say(mp):
     """The same GPT over mp devices: what each holds and computes, of the whole, against the formulas of tensor parallel."""
     from yuloh import _core
-    from yuloh.advise import catalogue
 
     network, *_, facts = network_of_model(GPT, [([4, SEQ], "int64")], dict(GPT_JOB), "gpt")
     assert network["split_by"] == HEADS and network["split_sent"] == 2 * LAYERS * SEQ * H

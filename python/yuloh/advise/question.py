@@ -85,7 +85,20 @@ class Question:
         return bool(self.job.get("training", True))
 
     def core_device(self, entry: dict) -> dict:
-        return catalogue.core_device(entry, self.prices.get(entry["id"]))
+        core = catalogue.core_device(entry, self.prices.get(entry["id"]))
+        return {**core, **self._planned(core)} if entry["id"] == "this" and self.facts else core
+
+    def _planned(self, core: dict) -> dict:
+        """Of the machine at hand: what the Plans of the model say, kernel by kernel, not what two shares say of any model."""
+        f = self.facts
+        batch, took, process = float(f["batch"]), f["seconds"], f["memory"]["process"]
+        one = {k: v for k, v in self.job.items() if k not in (*DEGREES, "stage", "micro")}
+        made = _core.advise_layout(self.network, {**one, "batch": batch}, core, self.fabric)
+        rest = made["total"][1] - next(x[2] for x in made["memory"] if x[0] == "runtime")
+        found = {"runtime": max(1.0, process["value"] - rest), "runtime_doubt": (process["high"] - process["low"]) / 2}
+        if took["value"] > 0:
+            found.update(slower=core.get("slower", 1.0) * took["value"] / made["seconds"][1], spread=max(1.0, took["high"] / took["value"]))
+        return found
 
     def freedom(self) -> Dict[str, object]:
         """What a search may change, and the degrees that were given."""

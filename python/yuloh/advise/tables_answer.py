@@ -35,11 +35,15 @@ def _need(a, language: str) -> str:
 
 
 def _half(a, language: str) -> str:
-    """Which of the devices recommended have no bf16, where that was asked for."""
-    names = [w.short(o["name"]) for o in a["verdict"]["picks"] if device_row(a, o["id"])["precision_used"] == "fp16"]
-    if a["job"]["precision"] != "bf16" or not names:
-        return ""
-    return w.word("ans_no_bf16" if a["job"]["training"] else "ans_no_bf16_serving", language, w.comma(language).join(names))
+    """Which of the devices recommended compute in another precision than asked for, or at a rate that is assumed."""
+    asked, said = a["job"]["precision"], []
+    rows = {o["id"]: device_row(a, o["id"]) for o in a["verdict"]["picks"]}
+    for used in dict.fromkeys(r["precision_used"] for r in rows.values() if r["precision_used"] != asked):
+        names = w.comma(language).join(w.short(r["name"]) for r in rows.values() if r["precision_used"] == used)
+        scaled = (asked, used) == ("bf16", "fp16") and a["job"]["training"]
+        said.append(w.word("ans_no_bf16" if scaled else "ans_no_precision", language, names, asked, used))
+    guessed = w.comma(language).join(w.short(r["name"]) for r in rows.values() if r["rate_assumed"])
+    return " ".join([*said, *([w.word("ans_rate_assumed", language, guessed, asked)] if guessed else [])])
 
 
 def _unfit(a, language: str) -> str:
