@@ -102,9 +102,9 @@ def test_rates_agree_with_each_other():
             assert fp32 <= tf32, ident
         if fp32 and fp16:
             assert fp32 * 2 <= fp16 * 1.001, ident
-        if bf16 and fp16:
+        if bf16 and fp16 and ident != "gaudi3":  # made for bf16
             assert 0.9 < bf16 / fp16 <= 1, ident
-        if fp8 and fp16 and ident != "gb10":  # measured, not a peak of a sheet
+        if fp8 and fp16 and ident not in ("gb10", "gaudi3"):  # GB10's are measured, not the peak of a sheet
             assert fp8 / fp16 == pytest.approx(2, rel=0.02), ident
         if int8 and fp16 and ident not in ("b300", "gb10", "mi250"):  # B300 gave its INT8 units up
             geforce = ident.startswith("rtx") and "6000" not in ident
