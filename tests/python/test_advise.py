@@ -423,8 +423,8 @@ def test_device_file_of_calibrate(tmp_path):
     silent = {k: v for k, v in record.items() if k != "memory_bytes"}  # of another machine, without its memory
     path.write_text(json.dumps(silent))
     assert "box does not tell its memory. Hint: write it again" in run(*words, ok=2).stderr
-    # Arithmetic alone: 3 x 8.2e9 x 64 FLOPs at 0.6 of 5e11.
-    assert dict(row["time"])["arithmetic"] == pytest.approx(3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
+    # Arithmetic alone: 3 x 8.2e9 x 64 FLOPs at 0.6 of 5e11, times catalogue.TWO_SHARES.
+    assert dict(row["time"])["arithmetic"] == pytest.approx(1.4 * 3 * 8.2e9 * 64 / (0.6 * 5e11), rel=0.01)
     path.write_text(json.dumps({**record, "version": 1}))  # of an older yuloh: refused, with what to do
     refused = run(*words, ok=2).stderr
     assert "got 1; expected 3" in refused and "run yuloh calibrate" in refused and refused.count("\n") == 1

@@ -43,12 +43,15 @@ def test_other_kinds_are_refused_at_the_door():
 
 
 def test_a_device_with_one_rate_computes_in_it():
-    """Whatever is asked for: the first that it has of what stands in for that."""
+    """Whatever is asked for: the first that it has of what stands in for that, but never a less exact one at its rate."""
     for have in ("fp32", "tf32", "fp16", "bf16"):
         device = {k: v for k, v in BOX.items() if k != "bf16"}
         for precision in ("fp32", "tf32", "fp16", "bf16", "fp8"):
             made = layout(job={"precision": precision}, device={**device, have: 1e14})
-            assert made["precision_used"] == have and math.isfinite(made["seconds"][2])
+            exact = precision in ("fp32", "tf32") and have != precision and have != "fp32"
+            used = "fp32" if exact else have
+            assert made["precision_used"] == used and math.isfinite(made["seconds"][2])
+            assert made["rate_assumed"] == (used != have)
     with pytest.raises(ValueError, match="no rate of arithmetic"):
         layout(device={**{k: v for k, v in BOX.items() if k != "bf16"}, "int8": 1e14})
 
