@@ -49,7 +49,7 @@ def test_a_device_with_one_rate_computes_in_it():
         for precision in ("fp32", "tf32", "fp16", "bf16", "fp8"):
             made = layout(job={"precision": precision}, device={**device, have: 1e14})
             exact = precision in ("fp32", "tf32") and have != precision and have != "fp32"
-            used = "fp32" if exact else have
+            used = precision if exact else have
             assert made["precision_used"] == used and math.isfinite(made["seconds"][2])
             assert made["rate_assumed"] == (used != have)
     with pytest.raises(ValueError, match="no rate of arithmetic"):
