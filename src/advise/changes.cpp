@@ -10,6 +10,8 @@
 namespace yuloh::advise {
 namespace {
 
+constexpr double kLittle = 0.05;  // of a device's memory
+
 struct Changing {
   const Network& n;
   const Job& base;
@@ -148,11 +150,18 @@ struct Changing {
   void all() { micro_batches(), precision(), recompute(), offload(), optimizer(), others(), more_devices(); }
 };
 
+// Not much time for hardly any memory, nor for what fits without it.
+bool sensible(const Change& c, const Memory& before, const Device& d) {
+  const bool already = surely_fits(before, d), little = c.saved < kLittle * d.memory;
+  return !(little && c.time_factor > 1.05 && (already || !c.fits)) && !(already && c.time_factor > 2);
+}
+
 }  // namespace
 
 std::vector<Change> changes(const Network& n, const Job& base, const Device& d, const Fabric& f) {
   Changing c{n, base, d, f, layout_of(n, base, d, f), {}};
   c.all();
+  std::erase_if(c.list, [&](const Change& x) { return !sensible(x, c.before.memory, d); });
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.surely != b.surely) return a.surely;
     if (a.fits != b.fits) return a.fits;
@@ -189,6 +198,25 @@ std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Devi
   }
   if (!surely_fits(memory_of(n, now, d), d)) taken.resize(enough);
   return taken;
+}
+
+std::vector<Rescue> rescues(const Network& n, const Job& base, const Device& d, const Fabric& f,
+                            double devices, const Freedom& free) {
+  std::vector<Job> tried(n.transformer() && base.lora == 0 ? 4 : 2, base);
+  tried[0].offload = Offload::kOptimizer, tried[1].offload = Offload::kAll;
+  for (size_t i = 2; i < tried.size(); ++i) tried[i].lora = 16;
+  if (tried.size() > 3) tried[3].weight_bits = 4;
+  std::vector<Rescue> made;
+  for (const Job& j : tried) {
+    try {
+      check(j, n);
+    } catch (const Error&) {  // they do not go together
+      continue;
+    }
+    auto found = search_layouts(n, j, d, f, devices, free, 1);
+    if (!found.empty()) made.push_back({j, std::move(found[0])});
+  }
+  return made;
 }
 
 }  // namespace yuloh::advise

@@ -276,6 +276,12 @@ std::optional<GroupDecoding> decoding_on(const Network& n, const Job& base, cons
   return r;
 }
 
+double with_energy(const Device& d, double energy, bool listed) {
+  if (!(energy >= 0 && energy <= 1e6))
+    value_error("advise: energy-price must be from 0 to 1e6, got ", energy, ".");
+  return d.watts > 0 && (d.price >= 0 || !listed) ? std::max(d.price, 0.0) + d.watts / 1000 * energy : -1;
+}
+
 Yearly yearly(double runs_per_day, double hours_of_run, double servers, double price, double days) {
   const auto amount = [](const char* what, double v) {
     if (!(std::isfinite(v) && v >= 0))
@@ -289,6 +295,7 @@ Yearly yearly(double runs_per_day, double hours_of_run, double servers, double p
   Yearly y;
   y.hours = rounded(runs_per_day * hours_of_run * days);
   y.money = rounded(y.hours * servers * price);
+  y.machines = std::max(1.0, std::ceil(y.hours / kYear));
   return y;
 }
 

@@ -72,10 +72,15 @@ struct GroupDecoding {
 std::optional<GroupDecoding> decoding_on(const Network& n, const Job& base, const Device& d, const Fabric& f,
                                          double share, const Freedom& free);
 
+// The price of an hour of `d` with its energy at full power, a kilowatt hour at `energy`; below 0 where the
+// power is not known, or where the user's list (`listed`: there is one) has no price of it.
+double with_energy(const Device& d, double energy, bool listed);
+
 // A year of runs: hours, and money where `price` (of a server's hour) is known; hours of a run may be
-// negative, where they are what a change saves. Both to 1e-6, so that what is printed adds up.
+// negative, where they are what a change saves. Both to 1e-6, so that what is printed adds up. machines: so
+// many at once, a year having 8,760 hours.
 struct Yearly {
-  double hours = 0, money = 0;
+  double hours = 0, money = 0, machines = 1;
 };
 Yearly yearly(double runs_per_day, double hours_of_run, double servers, double price, double days = 365);
 

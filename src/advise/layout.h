@@ -78,11 +78,20 @@ struct Change {
   bool fits = false, surely = false;  // the estimate; even its high end
 };
 
-// Single changes to `base`, those first that surely make it fit, then those whose estimate does (least time
-// added first), then by bytes saved.
+// Single changes to `base` that are sensible to offer, those first that surely make it fit, then those whose
+// estimate does (least time added first), then by bytes saved.
 std::vector<Change> changes(const Network& n, const Job& base, const Device& d, const Fabric& f);
 // A shortest list of changes on the same devices that together make it fit; empty when none does (or when it
 // fits).
 std::vector<Change> changes_to_fit(const Network& n, const Job& base, const Device& d, const Fabric& f);
+
+// What would make a layout over `devices` fit where none does and the search does not change by itself:
+// states or everything on the host (the same training), adapters, and those beside 4 bits (another training).
+struct Rescue {
+  Job job;
+  Layout best;
+};
+std::vector<Rescue> rescues(const Network& n, const Job& base, const Device& d, const Fabric& f,
+                            double devices, const Freedom& free);
 
 }  // namespace yuloh::advise

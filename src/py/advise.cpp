@@ -244,6 +244,20 @@ nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict
   }
   return r;
 }
+nb::object rescue_list(nb::dict network, nb::dict job, nb::dict device, nb::dict fabric, double devices,
+                       nb::dict freedom) {
+  const Question q(network, job, fabric);
+  const Device d = device_from(device);
+  nb::list r;
+  for (const Rescue& found : rescues(q.n, q.j, d, q.f, devices, read_freedom(freedom))) {
+    Writer asked;
+    fields_job(asked, found.job);
+    nb::dict one;
+    one["job"] = asked.to, one["layout"] = object_of(found.best, d);
+    r.append(one);
+  }
+  return r;
+}
 nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabric, nb::dict axes) {
   const Question q(network, job, fabric);
   const Grid g = grid_of(q.n, q.j, devices_from(devices), q.f, read_axes(axes));
@@ -347,7 +361,12 @@ nb::object rates(nb::dict network, nb::dict job, nb::list devices, nb::dict fabr
 }
 nb::object year(double runs_per_day, double hours_saved, double servers, double price, double days) {
   const Yearly y = yearly(runs_per_day, hours_saved, servers, price, days);
-  return nb::make_tuple(y.hours, y.money);
+  return nb::make_tuple(y.hours, y.money, whole(y.machines));
+}
+nb::object energy_prices(nb::list devices, double kilowatt_hour, bool listed) {
+  nb::list r;
+  for (const Device& d : devices_from(devices)) r.append(known(with_energy(d, kilowatt_hour, listed)));
+  return r;
 }
 
 nb::dict object_of(const Decoding& found) {
@@ -419,6 +438,8 @@ void bind_advise(nb::module_& m) {
   m.def("advise_search", &search, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a, "freedom"_a,
         "keep"_a);
   m.def("advise_changes", &change_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "together"_a);
+  m.def("advise_rescues", &rescue_list, "network"_a, "job"_a, "device"_a, "fabric"_a, "devices"_a,
+        "freedom"_a);
   m.def("advise_decoding", &decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a);
   m.def("advise_grid", &grid, "network"_a, "job"_a, "devices"_a, "fabric"_a, "axes"_a);
   m.def("advise_group", &group, "network"_a, "job"_a, "device"_a, "fabric"_a, "count"_a, "freedom"_a);
@@ -431,6 +452,7 @@ void bind_advise(nb::module_& m) {
   m.def("advise_rank", &ranked, "ways"_a, "markets"_a, "asked"_a);
   m.def("advise_rates", &rates, "network"_a, "job"_a, "devices"_a, "fabric"_a, "max_batch"_a, "freedom"_a);
   m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
+  m.def("advise_with_energy", &energy_prices, "devices"_a, "kilowatt_hour"_a, "listed"_a);
   m.def("advise_yearly", &year, "runs_per_day"_a, "hours_saved"_a, "servers"_a, "price"_a, "days"_a = 365.0);
 }
 

@@ -307,16 +307,18 @@ def test_requests_per_unit_of_money_and_a_year(tmp_path):
 
 def test_yearly_arithmetic_is_the_articles():
     """50 runs a day x 0.34 h x 365 = 6,205 h; x 4 devices x 3 yuan = 74,460 yuan."""
-    from yuloh.advise import tables_goal as command
+    from yuloh.advise import tables_goal
+    from yuloh.advise.reckon import yearly
 
     found = {
+        "verdict": {"first": None},
         "training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]},
         "currency": "CNY",
         "devices": [{"id": "t4", "price": 3.0}],
     }
-    found["yearly"] = command.yearly(found, 50)
+    found["yearly"] = yearly(found, 50)
     assert found["yearly"]["hours"] == 6205 and found["yearly"]["money"] == 74460
-    assert "6,205 h" in command.yearly_words(found, "en")
+    assert "6,205 h" in tables_goal.yearly_words(found, "en")
 
 
 def test_changes_save_what_they_say():

@@ -67,7 +67,7 @@ def question_from(args):
     prices, currency = prices_of.load_prices(args.prices, entries) if args.prices else ({}, "")
     chosen, focus = _devices(args, entries)
     if args.energy_price is not None:
-        prices = prices_of.with_energy(prices, chosen or catalogue.reckoned(), _between("energy-price", args.energy_price, 0, 1e6))
+        prices = prices_of.with_energy(prices, chosen or catalogue.reckoned(), args.energy_price)
     return question.Question(
         network=network,
         title=title,

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from typing import Dict, Iterable, Iterator, List, Tuple
 
+from .. import _core
 from . import catalogue
 
 LARGEST_FILE, LARGEST_PRICE = 1 << 20, 1e9
@@ -58,11 +59,9 @@ def load_prices(path: str, more: Iterable[dict] = ()) -> Tuple[Dict[str, float],
 
 def with_energy(prices: Dict[str, float], entries: Iterable[dict], kilowatt_hour: float) -> Dict[str, float]:
     """Prices with the energy of an hour at full power added; where there were none at all, energy alone."""
-    return {
-        d["id"]: prices.get(d["id"], 0.0) + d["figures"]["watts"][0]["value"] / 1e3 * kilowatt_hour
-        for d in entries
-        if "watts" in d["figures"] and (not prices or d["id"] in prices)
-    }
+    entries = list(entries)
+    found = _core.advise_with_energy([catalogue.core_device(d, prices.get(d["id"])) for d in entries], float(kilowatt_hour), bool(prices))
+    return {d["id"]: price for d, price in zip(entries, found) if price is not None}
 
 
 def _text(path: str) -> str:

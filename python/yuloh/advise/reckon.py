@@ -12,11 +12,10 @@ from .. import _core
 from . import catalogue
 from .fleet import last_server, launch_command, of_host, refusal, skeleton, strategy_snippet
 from .question import Question
+from .words import options
 
 # Serving: the share of the memory that is used, as vLLM's default.
 SERVED_SHARE = 0.9
-# A change that costs time saves at least this share of the device's memory.
-LEAST_SAVED = 0.05
 SHOWN = 8  # rows of a table of what trains or serves
 
 
@@ -144,15 +143,7 @@ def _focus(q: Question, rows: List[dict], chosen: dict) -> dict:
 
 
 def _changes(q: Question, focus: dict, together: bool) -> List[dict]:
-    found = _core.advise_changes(q.network, q.job, q.core_device(_entry(q, focus["id"])), q.fabric, together)
-    return found if together else [c for c in found if _worth(c, focus)]
-
-
-def _worth(change: dict, focus: dict) -> bool:
-    """Whether a change is sensible to offer: not much time for hardly any memory, nor for what fits without it."""
-    fits = focus["verdict"] == "yes"
-    little = change["saved"] < LEAST_SAVED * focus["memory_bytes"]
-    return not (little and change["time_factor"] > 1.05 and (fits or not change["fits"])) and not (fits and change["time_factor"] > 2)
+    return _core.advise_changes(q.network, q.job, q.core_device(_entry(q, focus["id"])), q.fabric, together)
 
 
 def _layouts(q: Question, focus: dict, count: int) -> dict:
@@ -163,7 +154,7 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     made = {"device": focus["id"], "count": count, "found": found, "link": link if inside and link else None,
             "pcie": "link" not in entry["figures"]}
     if q.training and not found:
-        made["instead"] = _instead(q, entry, count)
+        made["instead"] = _instead(q, entry, focus, count)
     if found and q.training:
         best = next((x for x in found if not refusal(q.network, x["job"])), found[0])  # a script does what it says
         made["strategy"] = strategy_snippet(best["job"], best["passes"], best["micro_batch"])
@@ -190,24 +181,10 @@ def _whole(q: Question, entry: dict, best: dict) -> List[str]:
             f"{plan} GiB of {bits:.0f} bits"]
 
 
-def _instead(q: Question, entry: dict, count: int) -> List[dict]:
+def _instead(q: Question, entry: dict, focus: dict, count: int) -> List[dict]:
     """What the search does not change by itself and would make a layout fit: offload (the same training), LoRA (another)."""
-    tried = [{"offload": "optimizer"}, {"offload": "all"}]
-    if q.network["kind"] != "totals" and not q.job.get("lora"):
-        tried += [{"lora": 16.0}, {"lora": 16.0, "weight_bits": 4.0}]
-    kept, made = q.job, []
-    for change in tried:
-        q.job = {**kept, **change}
-        try:
-            found = q.search(entry, count, 6)
-        except ValueError:
-            found = []
-        finally:
-            q.job = kept
-        if found:
-            option = " ".join(f"--{k.replace('_', '-')} {v if isinstance(v, str) else format(v, '.0f')}" for k, v in change.items())
-            made.append({"option": option, "seconds": found[0]["seconds"][1], "layout": found[0]})
-    return made
+    found = _core.advise_rescues(q.network, q.job, q.core_device(entry), q.fabric, float(count), q.freedom())
+    return [{"option": options(focus["job"], r["job"]), "seconds": r["layout"]["seconds"][1], "layout": r["layout"]} for r in found]
 
 
 def _served(q: Question, entry: dict, count: int) -> List[dict]:
@@ -299,3 +276,24 @@ def matrix(q: Question) -> List[dict]:
             }
         )
     return rows
+
+
+def yearly(found: dict, runs_per_day: float) -> dict:
+    """Hours and money a year of the cheapest training (runs x hours x 365 x devices x price)."""
+    if not 0 < runs_per_day <= 1e6:
+        raise ValueError(f"advise: --runs-per-day must be above 0 and at most 1e6, got {runs_per_day:g}.")
+    ways = [found["verdict"]["first"], *(found.get("training") or {}).get("best", ())]  # what is recommended
+    top = next((o for o in ways if o and "hours" in o), None)
+    if not top:
+        raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")
+    price = next(r["price"] for r in found["devices"] if r["id"] == top["id"])
+    hours, money, machines = _core.advise_yearly(runs_per_day, top["hours"][1], float(top["count"]), price or 0.0)
+    return {
+        "runs_per_day": runs_per_day,
+        "device": top["id"],
+        "count": top["count"],
+        "hours_run": top["hours"][1],
+        "hours": hours,
+        "machines": machines,
+        "money": None if price is None else money,
+    }

@@ -6,14 +6,12 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-from .. import _core
 from ..report.text import duration, percent, three
 from . import words as w
 from .section import Section, device_row
 from .tables_answer import order_note
 
 FEW = 5
-YEAR = 8760  # hours
 
 
 def training(a, language: str, everything: bool) -> Optional[Section]:
@@ -118,28 +116,6 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
         for r in shown
     ]
     return Section("rates", w.word("rates", language), head, cells, notes=[w.word("rates_means", language, w.short(shown[0]["name"]))])
-
-
-def yearly(found: dict, runs_per_day: float) -> dict:
-    """Hours and money a year of the cheapest training (runs x hours x 365 x devices x price)."""
-    if not 0 < runs_per_day <= 1e6:
-        raise ValueError(f"advise: --runs-per-day must be above 0 and at most 1e6, got {runs_per_day:g}.")
-    best = (found.get("training") or {}).get("best")
-    if not best:
-        raise ValueError("advise: --runs-per-day needs a training that is possible. Hint: --samples N.")
-    first = found.get("verdict", {}).get("first") or {}
-    top = first if "hours" in first else best[0]  # what is recommended
-    price = device_row(found, top["id"])["price"]
-    hours, money = _core.advise_yearly(runs_per_day, top["hours"][1], float(top["count"]), price or 0.0)
-    return {
-        "runs_per_day": runs_per_day,
-        "device": top["id"],
-        "count": top["count"],
-        "hours_run": top["hours"][1],
-        "hours": hours,
-        "machines": max(1, math.ceil(hours / YEAR)),
-        "money": None if price is None else money,
-    }
 
 
 def yearly_words(found: dict, language: str) -> str:

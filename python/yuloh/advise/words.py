@@ -315,7 +315,7 @@ WORDS = {
     "fits_tight": ("just fits", "勉强放下"),
     "order_watts": ("Least power first, for want of prices: --prices FILE ranks by cost.", "没有价格，按功耗排序：--prices 文件可按费用排序。"),
     "order_cost": ("Cheapest first, by your prices.", "按您的价格由低到高排序。"),
-    "order_speed": (" Twice as fast makes up for a quarter more.", "快一倍可抵多四分之一。"),
+    "order_speed": (" Twice as fast makes up for a quarter more.", "速度翻倍可抵消多出的四分之一。"),
     "serve_means": ("Load is the share of what full batches keep up with; 90 % is the most that is planned with.", "负载为满批处理能力的占比；规划上限为 90 %。"),
     "rates_means": ("{0} does most for it; rates are at the best batch, without waiting.", "{0} 效率最高；速率为最佳批大小下，不含排队。"),
     "matrix_means": ("The first figure is reckoned with; those in brackets are what other sources say.", "第一个数值用于计算；括号内为其他来源的数值。"),

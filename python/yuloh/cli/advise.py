@@ -237,11 +237,12 @@ def _carry_out(args) -> int:
         told, section = known.shown(args)
         return _told(told) if args.json else _say([section])
     from ..advise import answer, ask, page, scenarios, tables_goal, text, words
+    from ..advise.reckon import yearly
 
     question = ask.question_from(args)
     found = answer(question)
     if args.runs_per_day is not None:
-        found["yearly"] = tables_goal.yearly(found, args.runs_per_day)
+        found["yearly"] = yearly(found, args.runs_per_day)
     if args.all or args.html:
         found["scenarios"] = scenarios.scenario_rows(question.prices)
     if args.fleet:

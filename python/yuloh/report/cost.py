@@ -29,7 +29,7 @@ def yearly_saving(
     >>> yearly_saving(50, 0.34, 4, 3)
     Saving(hours=6205.0, money=74460.0)
     """
-    hours, money = _core.advise_yearly(runs_per_day, hours_saved, servers, price, days)
+    hours, money, _ = _core.advise_yearly(runs_per_day, hours_saved, servers, price, days)
     return Saving(hours, money)
 
 
