@@ -142,7 +142,7 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
         first["recompute_layers"] = recompute_layers.choices(
             first, lambda names: _facts(model, open_specs, job, batch, 0, recompute=names))
     here = _facts(model, open_specs, job, batch, None)
-    first.update({k: here[k] for k in ("memory", "seconds")})
+    first.update({"seconds": here["seconds"], "memory": _memory(here["memory"], model, open_specs, job, batch)})
     return (
         network,
         name,
@@ -150,6 +150,17 @@ def network_of_model(model, specs, job: Dict[str, object], title: str = ""):
         "planned without being run: the Plans of this model at two batches",
         first,
     )
+
+
+def _memory(plain: dict, model, specs, job, batch: int) -> dict:
+    """Of a script's step, whose gradients may all be held at once: they are where it accumulates, and may be where it reads
+    something between backward() and step(), which the high end covers."""
+    if "script" not in job:
+        return plain
+    held = _facts(model, specs, job, batch, None, accumulate=2)["memory"]
+    if job.get("batch", batch) > batch:
+        return held
+    return {**plain, **{k: {**plain[k], "high": max(plain[k]["high"], held[k]["high"])} for k in ("peak", "reserved", "process")}}
 
 
 def planned_as(job: Dict[str, object]) -> List[str]:
@@ -178,12 +189,12 @@ def _kept_whole(flops: float, model, specs, job, batch: int) -> Dict[str, float]
     return {"forward_flops": plain["forward_flops"], "again_flops": again, "moved_elements": plain["kept_elements"]}
 
 
-def _facts(model, specs, job, batch: int, limit: Optional[int], recompute: Sequence[str] = ()) -> dict:
+def _facts(model, specs, job, batch: int, limit: Optional[int], recompute: Sequence[str] = (), accumulate: int = 1) -> dict:
     from .facts import facts
 
     training = bool(job.get("training", True))
     words = {"training": training, "precision": PLANNED[str(job.get("precision", JOB["precision"]))], "batch": batch, "pending_limit": limit,
-             "recompute": list(recompute)}
+             "recompute": list(recompute), "accumulate": accumulate}
     if job.get("script", {}).get("cast"):
         words["precision"] = f"amp-{words['precision']}"
     if training:
