@@ -12,6 +12,7 @@ from .. import _core
 from . import catalogue
 from .fleet import last_server, launch_command, of_host, refusal, skeleton, strategy_snippet
 from .question import Question
+from .terms import JOB
 from .words import options
 
 # Serving: the share of the memory that is used, as vLLM's default.
@@ -74,13 +75,7 @@ def answer(q: Question) -> Dict[str, object]:
 
 
 def _job_defaults() -> dict:
-    return {
-        "training": True,
-        "precision": "bf16",
-        "optimizer": "adamw",
-        "recompute": "none",
-        "offload": "none",
-    }
+    return {k: JOB[k] for k in ("training", "precision", "optimizer", "recompute", "offload")}
 
 
 def _entry(q: Question, ident: str) -> dict:
