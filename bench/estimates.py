@@ -329,9 +329,11 @@ def page(rows, torch_rows, machine):
         lines += ["", "## PyTorch's peak, predicted by us", "",
                   "The same recorded step accounted op by op (`memory.eager`), plus what a PyTorch process of one weight takes "
                   f"({torch_rows[0]['base'] / 1e6:.0f} MB), against VmHWM of a fresh PyTorch process (CPU, float32, Adam; "
-                  "`bench/estimates_torch.py`).", "", "| model | batch | predicted MB | measured MB | difference |", "|---|---|---|---|---|"]
+                  "`bench/estimates_torch.py`).", "", "| model | batch | predicted MB | measured MB | difference | of what is beside "
+                  f"these {torch_rows[0]['base'] / 1e6:.0f} MB |", "|---|---|---|---|---|---|"]
         lines += [f"| {r['model']} | {r['batch']} | {r['predicted'] / 1e6:.0f} | {r['measured'] / 1e6:.0f} | "
-                  f"{100 * (r['predicted'] / r['measured'] - 1):+.1f} % |" for r in torch_rows]
+                  f"{100 * (r['predicted'] / r['measured'] - 1):+.1f} % | "
+                  f"{100 * ((r['predicted'] - r['base']) / (r['measured'] - r['base']) - 1):+.1f} % |" for r in torch_rows]
     lines += ["", NOT, ""]
     return "\n".join(lines)
 
