@@ -13,8 +13,8 @@ namespace {
 // The dry run allocates as the real one does; what differs is when threads and loaders hold a buffer a little
 // longer.
 constexpr double kPeakSpread = 0.02;
-// Of PyTorch's steps, beside what an empty process of it takes: 8 measured ones lay between 0.93 and 1.52 times
-// the account (docs/estimates.md).
+// Of PyTorch's steps, beside what an empty process of it takes: 8 measured ones lay between 0.93 and 1.52
+// times the account (docs/estimates.md).
 constexpr double kEagerLow = 0.9, kEagerHigh = 1.55;
 
 int32_t scope_of(const DryFlush& f, int32_t step) {
