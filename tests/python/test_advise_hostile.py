@@ -104,3 +104,39 @@ def test_a_reader_that_leaves():
     command.stdout.close()
     said = command.stderr.read()
     assert command.wait(120) == 141 and b"Traceback" not in said
+
+
+def test_outputs_spare_inputs_and_the_files_of_others(tmp_path):
+    """What is read, or was not written by advise, is never overwritten, also through a link; what advise wrote is."""
+    script, prices, other = tmp_path / "train.py", tmp_path / "p.csv", tmp_path / "mine.py"
+    script.write_text("import paddle\n")
+    prices.write_text("device,price_hour,currency\nt4,1,CNY\n")
+    other.write_text("print('mine')\n")
+    (tmp_path / "link.py").symlink_to(other)
+    (tmp_path / "again.csv").symlink_to(prices)
+    base = ("resnet50", "--device", "t4", "--prices", str(prices))
+    for words, said in (
+        ((f"{script}", "--fleet", str(script)), "would overwrite the model"),
+        ((f"{script}:net", "--html", str(script)), "would overwrite the model"),
+        ((*base, "--html", str(tmp_path / "again.csv")), "would overwrite --prices"),
+        ((*base, "--html", str(prices)), "would overwrite --prices"),
+        ((*base, "--fleet", str(tmp_path / "link.py")), "not of yuloh advise"),
+        ((*base, "--html", str(other)), "not of yuloh advise"),
+        ((*base, "--html", str(tmp_path / "new"), "--fleet", str(tmp_path / "new")), "are one file"),
+        ((*base, "--fleet", ""), "must name a file"),
+        ((*base, "--fleet", str(tmp_path / "a\nb.py")), "must name a file"),
+    ):
+        done = run(*words, ok=2)
+        assert said in done.stderr and done.stderr.count("\n") == 1
+    assert script.read_text() == "import paddle\n" and prices.read_text().startswith("device,") and other.read_text() == "print('mine')\n"
+    own, page_of = tmp_path / "own.py", tmp_path / "own.html"
+    own.write_text("")
+    for device in ("t4", "a10"):
+        run("resnet50", "--device", device, "--fleet", str(own), "--html", str(page_of))
+    before = own.read_bytes()
+    full = subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, "-m", "yuloh.cli", "advise", "resnet50", "--device", "t4", "--fleet", str(own)],
+        capture_output=True, text=True,
+    )
+    assert full.returncode == 2 and full.stderr.count("\n") == 1 and str(own) in full.stderr
+    assert own.read_bytes() == before and len(list(tmp_path.iterdir())) == 7

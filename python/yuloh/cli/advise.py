@@ -97,7 +97,7 @@ def add(commands) -> None:
     out.add_argument("--all", action="store_true", help="every device, change and layout, the decision matrix and the scenarios")
     out.add_argument("--json", action="store_true", help="the whole answer as JSON")
     out.add_argument(
-        "--html", metavar="FILE", help="write a page: tables, memory bars, cost against time, what-if sliders"
+        "--html", metavar="FILE", help="write a page: tables, memory bars, cost against time, what-if sliders; no file of others is overwritten"
     )
     out.add_argument("--fleet", metavar="FILE", help="write a training script of the best layout for Paddle's fleet")
     p.set_defaults(carry_out=carry_out)
@@ -236,9 +236,10 @@ def _carry_out(args) -> int:
     if args.show or args.what or args.scenario:
         told, section = known.shown(args)
         return _told(told) if args.json else _say([section])
-    from ..advise import answer, ask, page, scenarios, tables_goal, text, words
+    from ..advise import answer, ask, output, page, scenarios, tables_goal, text, words
     from ..advise.reckon import yearly
 
+    output.check(args)
     question = ask.question_from(args)
     found = answer(question)
     if args.runs_per_day is not None:
@@ -255,9 +256,10 @@ def _carry_out(args) -> int:
             raise ValueError(f"advise: no script of this layout ({words.layout(lay['found'][0]['job'])}): {lay['refused']}")
         launch = lay["launch"].removesuffix("train.py") + Path(args.fleet).name
         lay["script"], lay["launch"] = lay["script"].replace(lay["launch"], launch, 1), launch
-        Path(args.fleet).write_text(lay["script"], encoding="utf-8")
     if args.html:
         page.write(question, found, Path(args.html))
+    if args.fleet:
+        output.write_script(args.fleet, lay["script"])
     if args.json:
         found["remarks"] = [words.remark(r) for r in found["remarks"]]
         if "plan" in found:
