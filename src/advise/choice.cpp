@@ -97,6 +97,9 @@ struct Chooser {
     const auto held = [&](double b) { return fits(memory_of(n, with_batch(b), d), d); };
     if (!least_group(n, j, d, free, [&](const Job&) { return held(1); })) return o;
     o.count = o.group = j.devices();
+    if (count > 0 && free.dp > 0 && count != free.dp * o.group)
+      value_error("advise: ", count, " devices are not ", free.dp, " copies of the model on ", o.group,
+                  " each. Hint: leave --count or --dp away.");
     const double fixed = count > 0 ? count / o.group : free.dp;
     if (fixed > 0 && fixed != std::floor(fixed)) return o;
     double most = std::floor(goals.max_batch);

@@ -125,6 +125,16 @@ def test_energy_for_nothing():
     assert "Take 1 x " in done.stdout and "Nothing is done" not in done.stdout
 
 
+def test_energy_is_added_to_an_hour():
+    """At full power; where there is a list, only to what it names; what has no known power has no known price then."""
+    own = {**catalogue.find_device("t4"), "id": "own", "figures": {k: v for k, v in catalogue.find_device("t4")["figures"].items() if k != "watts"}}
+    asked = [*entries("t4", "a10"), own]
+    assert with_energy({}, asked, 2.0) == pytest.approx({"t4": 0.14, "a10": 0.3})
+    assert with_energy({"a10": 5.0, "own": 1.0}, asked, 2.0) == pytest.approx({"a10": 5.3})
+    with pytest.raises(ValueError, match="energy-price must be from 0"):
+        with_energy({}, asked, NAN)
+
+
 def test_scenarios_with_what_costs_nothing():
     from yuloh.advise.scenarios import scenario_rows
     from yuloh.advise import tables_known

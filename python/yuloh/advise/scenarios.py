@@ -18,20 +18,8 @@ def scenario_rows(prices: Optional[Dict[str, float]] = None, only: Optional[str]
         network, title, unit, source = from_preset(s["model"])
         entries, counts = zip(*((catalogue.find_device(ident), count) for ident, count in s["candidates"]))
         goals = {"samples": s["samples"]} if s["training"] else {"rate": s["rate"], "p99": s["p99_ms"] / 1e3}
-        q = Question(
-            network,
-            title,
-            unit,
-            "preset",
-            source,
-            {"training": s["training"], "precision": s["precision"], "batch": s["batch"]},
-            list(entries),
-            entries[0]["id"],
-            None,
-            s["network"],
-            goals,
-            prices or {},
-        )
+        job = {"training": s["training"], "precision": s["precision"], "batch": s["batch"]}
+        q = Question(network, title, unit, "preset", source, job, list(entries), entries[0]["id"], None, s["network"], goals, prices or {})
         ways, chosen = choose(q, counts if s["training"] else ())
         rows = []
         for i, (entry, count) in enumerate(zip(entries, counts)):
