@@ -73,6 +73,18 @@ def test_what_was_read_comes_first():
     assert len(left) <= 7
 
 
+def test_memory_is_what_the_driver_reports():
+    """First what can be used, the sheet's beside it. ECC in GDDR6 takes a sixteenth of the memory."""
+    for ident in ("t4", "a10", "a40", "l4", "l40s"):
+        values = [v["value"] for v in DEVICES[ident]["figures"]["memory"]]
+        assert values[0] == pytest.approx(15 / 16 * values[1], rel=1e-3) and values[1] in (16, 24, 48), ident
+    rows = numbers(r"([\d,]+) MiB, as the driver reports")
+    assert len(rows) == 8 and all(f == "memory" and v == pytest.approx(mib / 1024, abs=0.1) for _, f, v, (mib,) in rows)
+    for ident, d in DEVICES.items():
+        values = d["figures"]["memory"]
+        assert all(values[0]["value"] <= v["value"] for v in values) or ident == "kunlun-p800", ident
+
+
 def test_bandwidth_is_bus_times_data_rate():
     rows = numbers(r"(\d+) bit at ([\d.]+) Gbit/s")
     assert len(rows) >= 25

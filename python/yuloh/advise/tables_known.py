@@ -47,7 +47,7 @@ def matrix(a, language: str) -> Section:
         ]
         for r in a["matrix"]
     ]
-    return Section("matrix", w.word("matrix", language), head, rows, left=(0, 2, 3, 4, 5, len(head) - 1),
+    return Section("matrix", w.word("matrix", language), head, rows, left=(0, 1, 2, 3, 4, 5, len(head) - 1),
                    notes=[w.word("recalled_mark", language), w.word("matrix_means", language)])
 
 
