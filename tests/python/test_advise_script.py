@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -90,19 +91,28 @@ def test_a_model_that_fits_nowhere_costs_no_memory(tmp_path):
     assert int(done.stderr.split("MB:")[1].split()[0]) < 300
 
 
-def test_nothing_is_left_running_after_an_interrupt(tmp_path):
-    path = script(tmp_path, "open(sys.argv[1], 'w').write(str(os.getpid()))\ntime.sleep(1000)")
-    mark = tmp_path / "pid"
-    command = subprocess.Popen([sys.executable, "-m", "yuloh.cli", "advise", path, "--", str(mark)],
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_running_after_a_signal(tmp_path, number):
+    """Neither the script nor what it started, in its session or in one of its own."""
+    text = (
+        "import subprocess\nothers = [subprocess.Popen(['sleep', '1000'], start_new_session=new) for new in (False, True)]\n"
+        "with open(sys.argv[1] + '.new', 'w') as f: f.write(' '.join(str(p) for p in (os.getpid(), *(o.pid for o in others))))\n"
+        "os.rename(sys.argv[1] + '.new', sys.argv[1])\ntime.sleep(1000)"
+    )
+    mark = tmp_path / "pids"
+    command = subprocess.Popen([sys.executable, "-m", "yuloh.cli", "advise", script(tmp_path, text), "--", str(mark)],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     end = time.monotonic() + 60
-    while not (mark.exists() and mark.read_text()) and time.monotonic() < end:
+    while not mark.exists() and time.monotonic() < end:
         time.sleep(0.05)
-    command.send_signal(2)
+    command.send_signal(number)
     _, said = command.communicate(timeout=30)
-    assert command.returncode == 130 and "Traceback" not in said
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(mark.read_text()), 0)
+    assert command.returncode == (130 if number == signal.SIGINT else -number) and "Traceback" not in said
+    numbers = mark.read_text().split()
+    end = time.monotonic() + 30
+    while any(runs(n) for n in numbers) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(numbers) == 3 and not any(runs(n) for n in numbers)
 
 
 def runs(number):

@@ -9,6 +9,7 @@ is zero. Where that makes it fail it is run once more for real.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,11 +22,12 @@ import time
 import uuid
 from typing import Dict, List, Optional, Sequence
 
+from . import watcher
+
 SECONDS = 120.0  # of the script, until its first optimizer step
 START = "import sys; from yuloh.advise.contained import main; main(sys.argv[1])"
 GRACE = 5.0  # more, for what does not end by itself
 HELD = 1.0  # after so much more a script that does not let the interpreter go is told from outside of it
-MARK = "YULOH_ADVISE_SCRIPT"  # in the environment of all that a script starts
 
 
 def network_of(file: str, name: Optional[str], specs, job: Dict[str, object], title: str, args: Sequence[str] = (),
@@ -49,43 +51,28 @@ def _ask(question: dict, seconds: float) -> dict:
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
         mark = uuid.uuid4().hex
-        child = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=_error_stream(), pass_fds=(result.fileno(), crash.fileno()),
-            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), MARK: mark})
+        watch = subprocess.Popen([sys.executable, "-IS", watcher.__file__, mark], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True)
+        child = None
         try:
+            child = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=_error_stream(), pass_fds=(result.fileno(), crash.fileno()),
+                start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), watcher.MARK: mark})
+            with contextlib.suppress(OSError):  # it could not start: memory lacks
+                watch.stdin.write(b"%d" % child.pid)
+                watch.stdin.flush()
             end = _watch(child, seconds)
         finally:  # whatever it left running, too; the leader is not reaped before, so the number is still its own
-            try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            child.wait()
-            _end_marked(mark)
+            if child is not None:
+                try:
+                    os.killpg(child.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                child.wait()
+            watcher.end_marked(mark)
+            watch.kill()
+            watch.communicate()
         return _outcome(question["file"], "it was planned" if question["name"] else "its first optimizer step", seconds, child.returncode, end, _text(result), _text(crash))
-
-
-def _end_marked(mark: str) -> None:
-    """Ends what left the group: daemons in sessions of their own, and what those start meanwhile."""
-    wanted = f"{MARK}={mark}".encode()
-    for _ in range(20):
-        found = False
-        for number in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
-            try:
-                process = os.pidfd_open(int(number))  # holds the number for as long as it is looked at
-            except (OSError, AttributeError):
-                continue
-            try:
-                with open(f"/proc/{number}/environ", "rb") as file:
-                    if wanted in file.read().split(b"\0"):
-                        signal.pidfd_send_signal(process, signal.SIGKILL)
-                        found = True
-            except OSError:
-                pass
-            finally:
-                os.close(process)
-        if not found:
-            return
-        time.sleep(0.01)
 
 
 def _watch(child: subprocess.Popen, seconds: float) -> str:
@@ -181,7 +168,7 @@ def _found(asked: dict) -> dict:
     place.only_planned = True
     job = asked["job"]
     specs = asked["specs"] and [(list(shape), dtype) for shape, dtype in asked["specs"]]
-    with dry_run() if asked["dry"] else _nothing():
+    with dry_run() if asked["dry"] else contextlib.nullcontext():
         model, specs = user_file.model_of(asked["file"], asked["name"], specs, job, asked["args"])
     if specs[0][0] and specs[0][0][0] > 0:
         job.setdefault("batch", specs[0][0][0])
@@ -195,12 +182,6 @@ def _found(asked: dict) -> dict:
     script = job.pop("script", {})
     network[4]["notes"] = [*script.get("remarks", []), *network[4]["notes"]]
     return {"network": network, "job": job}
-
-
-def _nothing():
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def _end_late(path: str, crash: int, seconds: float) -> None:
