@@ -16,7 +16,7 @@ namespace yuloh::advise {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kLeastShare = 0.12;  // of the peak: below it devices mostly wait for one another
+constexpr double kLeastShare = 0.12;  // of the peak in training: below it devices mostly wait for one another
 constexpr double kYear = 24 * 365;    // hours
 
 void positive(const char* what, double v, double high) {
@@ -167,9 +167,8 @@ struct Chooser {
       if (trains && count > d.per_node && d.kind == DeviceKind::kEdge)
         break;  // boards are not clustered for training
       auto o = held_by(d, count);
-      // Tokens one by one read the weights and hardly reckon: there the share says nothing of waiting.
-      const bool reckons = base.training || base.new_tokens == 0;
-      if (!o || (!trains && count > 1 && reckons && o->layout->step.share_of_peak < kLeastShare)) continue;
+      if (!o || (!trains && base.training && count > 1 && o->layout->step.share_of_peak < kLeastShare))
+        continue;
       add(i, std::move(o));
       if (!trains) break;
     }

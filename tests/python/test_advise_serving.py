@@ -182,3 +182,16 @@ def test_a_model_that_needs_devices_is_recommended_with_its_tokens():
     """Generating hardly reckons; that does not mean that its devices wait for one another."""
     found = ask("llama2-70b", job={"training": False}, devices=[catalogue.find_device("h100")])
     assert [(r["id"], r["count"]) for r in found["recommended"]] == [("h100", 2)]
+
+
+@pytest.mark.parametrize("preset, words", [
+    ("llama2-70b", {}), ("llama2-70b", {"mp": 8}), ("mixtral-8x7b", {"dp": 2, "ep": 2, "batch": 2}), ("deepseek-v3", {"mp": 8, "pp": 2}),
+])
+def test_tokens_remove_no_device_that_holds_the_job(preset, words):
+    """With tokens or without, a device whose memory holds the layout is among those that do it."""
+    devices = [catalogue.find_device(d) for d in ("h100", "a100-80", "h200", "rtx4090")]
+    for new_tokens in (0, 256):
+        found = ask(preset, job={"training": False, "new_tokens": new_tokens, **words}, devices=devices)
+        able = {r["id"] for r in found["recommended"]}
+        needed = {r["id"] for r in found["devices"] if r["verdict"] != "no"}
+        assert needed <= able and able & {"h100", "h200"}, (new_tokens, needed, able)

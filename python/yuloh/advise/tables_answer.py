@@ -79,7 +79,7 @@ def _taken(a, o, language: str) -> str:
         return w.word("ans_take_hours", language, name=name, hours=point, low=low, high=high, limit=limit,
                       energy=f"{three(o['kilowatt_hours'])} kWh", cost=_cost(a, o["cost"], "", language))
     if "p99" in o:
-        return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), limit=duration(a["goals"].get("p99", 1.0)),
+        return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), limit=duration(a["goals"]["p99"]),
                       most=three(o["most_rate"]), cost=_cost(a, o["cost"], "an_hour", language))
     unit = w.word("a_step" if a["job"]["training"] else "a_batch", language)
     return w.word("ans_take", language, name=name, why=reason(a, o, language), time=duration(o["time"]), unit=unit,
@@ -153,7 +153,7 @@ def _none(a, language: str) -> List[str]:
         return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=most,
                        name=_named(late[0]), hours=_took(late[0], language))]
     if late:
-        return [w.word("ans_none_serves", language, limit=duration(a["goals"].get("p99", 1.0)), name=w.short(late[0]["name"]),
+        return [w.word("ans_none_serves", language, limit=duration(a["goals"]["p99"]), name=w.short(late[0]["name"]),
                        alone=duration(late[0]["time"]))]
     nearest = max(a["devices"], key=lambda r: r["memory_bytes"] / r["total"][1])
     made = [w.word("ans_none" if len(a["devices"]) > 1 else "ans_none_one", language, m=len(a["devices"]), name=w.short(nearest["name"]), has=w.gib(nearest["memory_bytes"]),

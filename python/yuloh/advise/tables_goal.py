@@ -51,7 +51,7 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
     if not t:
         return None
     title = w.word(
-        "serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"].get("p99", 1.0))
+        "serve_choice", language, rate=three(a["goals"]["rate"]), limit=duration(a["goals"]["p99"])
     )
     if not t["best"]:
         return Section("serving", title, notes=[w.word("none_fits", language)])
