@@ -87,7 +87,7 @@ def _carry_out(args) -> int:
             return _refused(args, error)
         if args.command in ("run", "profile"):  # a script's own errors are shown by run itself
             raise
-        print(f"yuloh {args.command}: {error}", file=sys.stderr)
+        print(f"yuloh {args.command}: {str(error).removeprefix(args.command + ': ')}", file=sys.stderr)
         return 2
     except OSError as error:
         return _refused(args, error)
