@@ -17,11 +17,46 @@ namespace nb = nanobind;
 
 namespace yuloh::py {
 namespace {
-thread_local std::unique_ptr<DryRun> t_run;
+struct Running {
+  std::unique_ptr<DryRun> run;
+  uint64_t number = 0;
+  ~Running() { (void)run.release(); }  // the thread ended inside: no interpreter to compute or restore with
+};
+thread_local Running t_run;
+// Of all threads, by number; under the interpreter's lock.
+std::map<uint64_t, DryRun*>& open_runs() {
+  static auto* runs = new std::map<uint64_t, DryRun*>;
+  return *runs;
+}
 
 DryRun& running() {
-  if (!t_run) fail(ErrorKind::kRuntime, "dry run: none is running in this thread.");
-  return *t_run;
+  if (!t_run.run) fail(ErrorKind::kRuntime, "dry run: none is running in this thread.");
+  return *t_run.run;
+}
+
+uint64_t begin_run(int64_t pending_limit) {
+  static uint64_t last = 0;
+  auto run = std::make_unique<DryRun>(pending_limit);
+  const uint64_t number = ++last;
+  open_runs()[number] = run.get();
+  t_run.run = std::move(run), t_run.number = number;
+  return number;
+}
+
+// `number` 0: whichever runs in this thread, if one does.
+void end_run(uint64_t number) {
+  if (number && number != t_run.number) {
+    const auto it = open_runs().find(number);
+    if (it == open_runs().end()) fail(ErrorKind::kRuntime, "dry run: it has ended already.");
+    it->second->left = true;
+    fail(ErrorKind::kRuntime,
+         "dry run: it ends in another thread than it began in, which stays in it and can read nothing until "
+         "it "
+         "ends it itself. Hint: enter and leave it in one thread.");
+  }
+  const std::unique_ptr<DryRun> run = std::move(t_run.run);  // ends whatever happens
+  open_runs().erase(std::exchange(t_run.number, 0));
+  if (run) run->finish();
 }
 nlohmann::json parsed(const std::string& text) {
   try {
@@ -39,16 +74,11 @@ void bind_dry_run(nb::module_& m) {
   m.def(
       "set_scope", [](int32_t scope) { return std::exchange(modes().pos.scope, scope); },
       "The part of the model that is recorded from now on; returns what it was.");
-  m.def(
-      "dry_begin", [](int64_t pending_limit) { t_run = std::make_unique<DryRun>(pending_limit); },
-      nb::arg("pending_limit") = 0);
+  m.def("dry_begin", begin_run, nb::arg("pending_limit") = 0, "Returns the number that dry_end takes.");
   m.def("dry_borrow", [](nb::handle t) { running().borrow(Ref<Tensor>(&tensor_of(t.ptr()))); });
-  m.def("dry_flushes", [] { return t_run ? t_run->flushes.size() : 0; });
-  m.def("dry_plans_bytes", [] { return t_run ? t_run->cache.bytes() : 0; });
-  m.def("dry_end", [] {
-    const std::unique_ptr<DryRun> run = std::move(t_run);  // ends whatever happens
-    if (run) run->finish();
-  });
+  m.def("dry_flushes", [] { return t_run.run ? t_run.run->flushes.size() : 0; });
+  m.def("dry_plans_bytes", [] { return t_run.run ? t_run.run->cache.bytes() : 0; });
+  m.def("dry_end", end_run, nb::arg("number") = 0);
   m.def("in_dry_run", [] { return DryRun::current() != nullptr; });
   // `device`: the text of a device file, "": none. What is needed and how long it takes, of the flushes from
   // `steady_from`.

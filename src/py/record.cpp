@@ -10,6 +10,7 @@
 
 #include "plan/profile.h"
 #include "py/py_tensor.h"
+#include "run/dry_run.h"
 
 namespace yuloh::py {
 namespace {
@@ -396,6 +397,8 @@ PyObject* record_call(const OpDef& op, PyObject* const* args, Py_ssize_t nargs, 
       default: enc.add(a, o ? static_value(op, a, o) : default_of(a));
     }
   }
+  if (DryRun::any() && !in_dry_memory())
+    for (const Value& v : in) refuse_dry_operand(v, op.name);
   if (op.scalar && in.size() > 1) promote_inputs(&in, promotable);
 
   const bool writes = inplace_variant || !op.inplace_args.empty();

@@ -17,6 +17,7 @@ DryRun::DryRun(int64_t pending_limit)
   Context::current().flush();
   memory_.emplace();
   calls_ = Context::current().calls;
+  any_ = true;
   t_current = this;
 }
 
@@ -94,9 +95,23 @@ DryNode described(const Node& n, const std::unordered_map<const Node*, int32_t>&
 }  // namespace
 
 void refuse_dry(const Buffer& b) {
+  if (const DryRun* dry = DryRun::current(); dry && dry->left)
+    fail(ErrorKind::kRuntime,
+         "dry run: its block was left in another thread than it was entered in, so this one still is in it "
+         "and "
+         "computes "
+         "nothing. Hint: enter and leave it in one thread.");
   if (b.storage->dry && !in_dry_memory())
     fail(ErrorKind::kRuntime,
          "dry run: a tensor of a dry run is read outside of it; its value was never computed.");
+}
+
+void refuse_dry_operand(const Value& v, std::string_view op) {
+  if (v.node->kind == Node::Kind::kScalar || !v.node->materialised(v.index)) return;
+  const Ref<Buffer>& b = v.node->outputs[v.index].buffer;
+  if (b && b->storage->dry)
+    fail(ErrorKind::kRuntime, op,
+         ": a tensor of a dry run is used outside of it; its value was never computed.");
 }
 
 void DryRun::begin(const std::shared_ptr<const Plan>& plan, const std::vector<Node*>& order,

@@ -4,6 +4,7 @@
 // what is read is zero. It keeps what was "run": Plans, in order, and where in the model each step comes
 // from. advise/ reads needs off it.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <unordered_set>
@@ -46,6 +47,7 @@ class DryRun {
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
   static DryRun* current();
+  static bool any() { return any_.load(std::memory_order_relaxed); }  // whether there was one in this process
 
   // "Runs" what is pending, at the end; an interrupt comes through. Without it the destructor does, and
   // swallows that.
@@ -65,8 +67,12 @@ class DryRun {
   std::vector<DryFlush> flushes;
   DryParts parts;
   MemoryStats at_peak{};  // read in the flush that made the peak
+  // Its block was left in another thread, which cannot end it: until this one does, nothing is read, or zeros
+  // would be taken for values.
+  std::atomic<bool> left = false;
 
  private:
+  static inline std::atomic<bool> any_ = false;
   struct Graded {
     Ref<Tensor> tensor, grad;
     bool grad_is_zero;
@@ -83,7 +89,9 @@ class DryRun {
   std::unordered_set<const void*> noted_;  // the cells and tensors of both
 };
 
-// What was made in a dry run and is read outside of it (plan/run.cpp refuses it as an operand).
+// What was made in a dry run and is read outside of it, or at all after its block was left in another thread.
 void refuse_dry(const Buffer& b);
+// The same as an operand outside, where it is recorded (plan/run.cpp refuses what comes another way).
+void refuse_dry_operand(const Value& v, std::string_view op);
 
 }  // namespace yuloh
