@@ -326,3 +326,114 @@ def test_updates_are_of_one_kind(kind):
     names = {r[0] for r in core.profile_costs(1e9)}
     core.stop_profile()
     assert "optimizer" in names
+
+
+def test_a_dry_tensor_is_refused_where_it_is_used():
+    """And what it was to be used with is as before."""
+    with dry_run():
+        d = paddle.ones([3]) * 2
+    good, q = paddle.ones([4]) * 3, paddle.ones([3])
+    for use in (lambda: d + q, lambda: q.add_(d), lambda: paddle.concat([q, d])):
+        with pytest.raises(RuntimeError, match="used outside of it"):
+            use()
+    assert good.numpy().tolist() == [3] * 4 and q.numpy().tolist() == [1] * 3
+
+
+LEFT = """import threading, yuloh as paddle
+from yuloh.advise import dry_run
+c = dry_run()
+c.__enter__()
+said = []
+def leave():
+    try: c.__exit__(None, None, None)
+    except RuntimeError as error: said.append(str(error))
+t = threading.Thread(target=leave)
+t.start(); t.join()
+assert "ends in another thread" in said[0], said
+x = paddle.ones([3]).sum()
+try: float(x); print("read")
+except RuntimeError as error: assert "left in another thread" in str(error)
+"""
+
+
+@pytest.mark.parametrize("end", ["c.__exit__(None, None, None); print(float(paddle.ones([3]).sum()))", "print(3.0)",
+                                 "del c; print(float(paddle.ones([3]).sum()))"])
+def test_a_dry_run_ends_in_its_own_thread(end):
+    """Elsewhere that is an error, no zeros are read meanwhile, and neither an open one nor a thread with one ends the process."""
+    thread = "threading.Thread(target=lambda: paddle._core.dry_begin(0)).start()\n"
+    done = subprocess.run([sys.executable, "-c", LEFT + thread + end], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3.0\n", "")
+
+
+def test_decorated_functions_are_dry_each_time():
+    @dry_run()
+    def value():
+        return float(paddle.ones([3]).sum())
+
+    assert (value(), value(), float(paddle.ones([3]).sum())) == (0, 0, 3)
+
+
+class Changing(nn.Layer):
+    """Assigns a buffer, keeps results, makes a part at its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.calls, self.kept = nn.Linear(8, 8), 0, []
+        self.register_buffer("ema", paddle.zeros([8]))
+
+    def forward(self, x):
+        if not hasattr(self, "last"):
+            self.last = nn.Linear(8, 8)
+        y = self.first(x)
+        self.ema = 0.9 * self.ema + 0.1 * y.mean(0).detach()
+        self.calls, self.cache = self.calls + 1, y
+        self.kept.append(y)
+        return self.last(y - self.ema)
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_facts_leave_a_layer_as_it_was(called):
+    net, x = Changing(), paddle.ones([2, 8])
+    if called:
+        net(x)
+    net.first.eval()
+    before = {k: v.numpy().copy() for k, v in net.state_dict().items()}
+    names, calls = sorted(vars(net)), net.calls
+    facts(net, [([4, 8], "float32")])
+    after = net.state_dict()
+    assert sorted(vars(net)) == names and (net.calls, len(net.kept)) == (calls, calls) and hasattr(net, "last") == called
+    assert list(after) == list(before) and all(np.array_equal(before[k], after[k].numpy()) for k in before)
+    assert net.training and not net.first.training and [n for n, _ in net.named_sublayers()] == ["first"] + ["last"] * called
+    assert net(x).numpy().shape == (2, 8) and net.ema.numpy().any() and not any(s._forward_pre_hooks for s in net.sublayers())
+
+
+def losses(dry, kind, stepped):
+    """Of steps with an optimizer and a loss scaler from outside, of which a dry run may use both."""
+    paddle.seed(3)
+    net, x = nn.Linear(8, 8), paddle.ones([2, 8])
+    opt = getattr(paddle.optimizer, kind)(parameters=net.parameters(), learning_rate=0.1)
+    scaler = paddle.amp.GradScaler(init_loss_scaling=1024.0, incr_every_n_steps=2)
+
+    def step():
+        loss = (net(x) ** 2).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        opt.clear_grad()
+        return float(loss)
+
+    found = [step() for _ in range(stepped)]
+    if dry:
+        with dry_run():
+            for _ in range(3):
+                step()
+    found += [step() for _ in range(3)]
+    return found, [float(v) for v in np.ravel(scaler.state_dict()["scale"])], {k: np.asarray(v) for k, v in opt.state_dict().items() if k != "LR_Scheduler"}
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("stepped", [0, 2])
+def test_optimizers_and_scalers_go_on_after_a_dry_run(kind, stepped):
+    real, dry = losses(False, kind, stepped), losses(True, kind, stepped)
+    assert real[:2] == dry[:2] and len(real[2]) == len(dry[2])
+    assert all(np.array_equal(a, b) for a, b in zip(real[2].values(), dry[2].values()))

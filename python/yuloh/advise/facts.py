@@ -11,9 +11,11 @@ import copy
 import inspect
 import json
 import os
+import threading
 from typing import Any, Callable, Dict, List
 
 from .. import _core
+from ..framework.kept import Keeper, keep
 
 __all__ = ["dry_run", "facts", "recomputed_layers"]
 
@@ -23,19 +25,36 @@ RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 STEPS = 3  # the first makes parameters and moments, the third is a steady one
 
 
-@contextlib.contextmanager
-def dry_run(pending_limit: int = 0):
+class dry_run(contextlib.ContextDecorator):
     """Inside the block nothing is computed: tensors have types, take part in the accounting of paddle.device, and read
-    as zeros. Tensors made inside are of no use outside. ``pending_limit``: bytes that may be pending before a
+    as zeros. Tensors made inside are of no use outside; optimizers and loss scalers that were there before have the state that
+    they had. ``pending_limit``: bytes that may be pending before a
     plan is cut, as the memory of a machine would (0: any number).
 
-    The random stream goes on afterwards as if nothing had happened. Raises RuntimeError inside another dry run.
+    The random stream goes on afterwards as if nothing had happened. Raises RuntimeError inside another dry run, and when it
+    is left in another thread than it was entered in.
     """
-    _core.dry_begin(pending_limit)
-    try:
-        yield
-    finally:
-        _core.dry_end()
+
+    _number = 0
+
+    def __init__(self, pending_limit: int = 0) -> None:
+        self._limit = pending_limit
+
+    def __enter__(self) -> None:
+        self._number = _core.dry_begin(self._limit)  # of the run that is this object's to end
+        self._thread, self._keeper = threading.get_ident(), Keeper()
+
+    def __exit__(self, *_) -> None:
+        try:
+            _core.dry_end(self._number)
+        finally:  # an interrupt ends it, too
+            if self._thread == threading.get_ident():
+                self._number = 0
+                self._keeper.give_back()
+
+    def __del__(self) -> None:
+        if self._number:  # entered by hand and forgotten
+            self.__exit__()
 
 
 def facts(model: Any, inputs: Any = None, *, training: bool = True, loss: Callable | None = None, labels: Any = None,
@@ -116,6 +135,8 @@ class _Run:
         elif precision in ("bfloat16", "float16"):  # changes dtypes: of a copy
             net = copy.deepcopy(net)
         else:
+            for layer in [net, *net.sublayers()]:
+                keep(layer)
             for t in [*net.parameters(), *net.buffers()]:
                 _core.dry_borrow(t)
         self.net = net

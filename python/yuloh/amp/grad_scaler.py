@@ -10,6 +10,7 @@ import enum
 
 from .. import _core
 from ..framework.dtype import dtype_name
+from ..framework.kept import in_dry_run, keep
 from ..nn.layer.state import no_record
 
 __all__ = ["AmpScaler", "GradScaler", "OptimizerState"]
@@ -47,6 +48,7 @@ class AmpScaler:
         self._use_dynamic_loss_scaling = bool(use_dynamic_loss_scaling)
         self._found = None     # bool tensor []: a gradient of this round is not finite
         self._states = {}      # id(optimizer) -> (OptimizerState, its found flag)
+        self._made_dry = in_dry_run()
         if self._enable:
             self._scale = self._number(self._init_loss_scaling)
             self._good, self._bad = self._number(0.0), self._number(0.0)
@@ -55,6 +57,11 @@ class AmpScaler:
     def _number(value):
         import yuloh
         return yuloh.full([], float(value), dtype="float32")
+
+    def _keep(self):
+        """In a dry run: the state from before it comes back after it."""
+        if in_dry_run() and not self._made_dry:
+            keep(self)
 
     # ---- the round: scale, unscale_, step, update ----------------------------------------------------------
     def scale(self, var):
@@ -75,6 +82,7 @@ class AmpScaler:
             done = "unscaled" if state is OptimizerState.UNSCALED else "stepped"
             raise RuntimeError(f"GradScaler: this optimizer was {done} already since the last update(). "
                                "Hint: call unscale_ once, before step.")
+        self._keep()
         chosen = [p for p in optimizer._parameter_list if not p.stop_gradient and p.grad is not None]
         with no_record():
             found = self._unscale(chosen)
@@ -110,6 +118,9 @@ class AmpScaler:
         if state is OptimizerState.INIT:
             self.unscale_(optimizer)
             found = self._states[id(optimizer)][1]
+        self._keep()
+        if in_dry_run() and not optimizer._made_dry:
+            keep(optimizer)
         optimizer._skip_update = found
         optimizer.step()
         self._states[id(optimizer)] = (OptimizerState.STEPPED, found)
@@ -118,6 +129,7 @@ class AmpScaler:
         """Records the scale of the next round."""
         if not self._enable:
             return
+        self._keep()
         if self._use_dynamic_loss_scaling and self._found is not None:
             # The new scale belongs to the step that was just closed: one plan for both.
             closed = _core.reopen_step()

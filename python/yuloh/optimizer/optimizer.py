@@ -16,6 +16,7 @@ from collections import OrderedDict
 from .. import _core
 from ..framework import unique_name
 from ..framework.dtype import dtype_name
+from ..framework.kept import in_dry_run, keep
 from ..framework.parameter import Parameter
 from ..nn.layer.state import no_record
 from ..regularizer import L2Decay, WeightDecayRegularizer
@@ -92,6 +93,7 @@ class Optimizer:
         self._masters = {}         # id(param) -> float32 twin of a half-precision parameter
         self._skip_update = None   # bool tensor set by GradScaler for one step
         self._report = None        # ClipReport of a step that has not been looked at
+        self._made_dry = in_dry_run()
 
     # ---- parameters ----------------------------------------------------------------------------------------
     def _add_param_group(self, group):
@@ -162,6 +164,8 @@ class Optimizer:
         _core.close_step()
 
     def _record_group(self, group, pairs, rate):
+        if in_dry_run() and not self._made_dry:
+            keep(self)
         skip = self._skip_update
         if group.clip is not None and pairs:
             pairs, report = group.clip.record(pairs)
