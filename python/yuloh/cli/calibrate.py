@@ -12,12 +12,18 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..report import columns
+
 EXAMPLES = """examples:
   yuloh calibrate                  measure, write the file, print a table
   yuloh calibrate --quick          fewer sizes, a third of the time
   yuloh calibrate --show           the table of the file that is there
   yuloh calibrate --out my.json    elsewhere; facts(device="my.json") reads it
 """
+
+
+MOVES = ("read", "write", "copy")
+SIZES = 5  # of a kernel, shown at most
 
 
 def add(commands) -> None:
@@ -52,21 +58,22 @@ def table(record: dict) -> str:
         lines = [f"{record['name']}, measured {record['date']}", ""]
         if record.get("disturbed"):
             lines[1:] = [f"  Careful: {record['disturbed']}.", "  These figures are disturbed: measure again when nothing else runs and no quota stops it.", ""]
-        for name, rate in record["peaks"].items():
-            lines.append(f"  {name:<6} {rate / 1e9:>10,.1f} {'GB/s' if name in ('read', 'copy') else 'GOP/s' if name == 'int8' else 'GFLOP/s'}")
-        for row in record["memory"]:
-            lines.append(f"  memory, {row['threads']} thread{'s' if row['threads'] > 1 else ''}: read {row['read'] / 1e9:.1f}, "
-                         f"write {row['write'] / 1e9:.1f}, copy {row['copy'] / 1e9:.1f} GB/s")
-        wide = 2 + max((len(row["name"].split(":")[0]) for row in record["efficiencies"]), default=7)
-        lines += ["", f"  {'kernels':<{wide}}{'dtype':<10}{'share of roofline, up to 5 sizes, small to large':<50}samples"]
+        peaks = [(name, f"{rate / 1e9:,.1f}", "GB/s" if name in ("read", "copy") else "GOP/s" if name == "int8" else "GFLOP/s")
+                 for name, rate in record["peaks"].items()]
+        memory = [(f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}", *(f"{row[k] / 1e9:.1f}" for k in MOVES))
+                  for row in record["memory"]]
+        lines += [*columns.table((), peaks, left=(0, 2)), "", *columns.table(("memory, GB/s", *MOVES), memory)]
         groups: dict = {}
         for row in record["efficiencies"]:
             groups.setdefault((row["name"].split(":")[0], row["dtype"]), []).append(row)
+        kernels = []
         for (name, dtype), rows in groups.items():
             rows.sort(key=lambda r: r["log2_roof_ns"])
-            picked = rows if len(rows) <= 5 else [rows[i * (len(rows) - 1) // 4] for i in range(5)]
-            shares = "  ".join(f"{100 * r['efficiency']:.0f}%" for r in picked)
-            lines.append(f"  {name:<{wide}}{dtype:<10}{shares:<50}{sum(r['samples'] for r in rows)}")
+            picked = rows if len(rows) <= SIZES else [rows[i * (len(rows) - 1) // (SIZES - 1)] for i in range(SIZES)]
+            shares = [f"{r['efficiency']:.0%}" for r in picked]
+            kernels.append((name, dtype, *shares, *[""] * (SIZES - len(shares)), f"{sum(r['samples'] for r in rows)}"))
+        lines += ["", "  Share of what arithmetic and memory allow (the roofline) that kernels reach, by size of their work:",
+                  *columns.table(("kernels", "dtype", "smallest", *[""] * (SIZES - 2), "largest", "samples"), kernels, left=(0, 1), limit=columns.UNBOUNDED)]
         host = record["host_rates"]
         lines += ["", f"  a process before its model: {record['process']['interpreter'] / 1e6:.0f} MB",
                   f"  an op that Python calls, training: {1e6 * host['training']['call']:.1f} us; with cold caches "

@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from ..report import columns
+
 
 def add(commands) -> None:
     p = commands.add_parser(
@@ -57,17 +59,11 @@ def carry_out(args) -> int:
 
 def table(report, everything=False) -> str:
     """Readable text: the rows that matter (all where asked for), what was skipped, and the result in a sentence."""
-    lines = []
     rows = [r for r in report.rows if everything or _matters(report, r)]
-    if rows:
-        width = min(44, max(5, *(len(r.name) for r in rows)))
-        ops = min(22, max(2, *(len(r.op) for r in rows)))
-        lines.append(f"{'value':{width}}  {'op':{ops}}  {'A':18}  {'roundings':>9}  {'B':18}  {'roundings':>9}  {'A - B':>9}  layer")
-        for row in rows:
-            a, b = row.verdicts
-            mark = "  <-- first" if row is report.first else ""
-            lines.append(f"{_short(row.name, width):{width}}  {_short(row.op, ops):{ops}}  {_label(a):18}  {_units(a):>9}  {_label(b):18}  "
-                         f"{_units(b):>9}  {row.difference:9.2g}  {row.place()}{mark}")
+    cells = [(_short(r.name, 44), _short(r.op, 22), *(c for v in r.verdicts for c in (_label(v), _units(v))), f"{r.difference:.2g}",
+              r.place() + ("  <-- first" if r is report.first else "")) for r in rows]
+    head = ("value", "op", "A", "roundings", "B", "roundings", "A - B", "layer")
+    lines = columns.table(head, cells, left=(0, 1, 2, 4, 7), limit=columns.UNBOUNDED, indent="") if rows else []
     hidden = len(report.rows) - len(rows)
     if hidden:
         lines.append(f"{hidden} values that differ by rounding are not shown (--all shows them).")

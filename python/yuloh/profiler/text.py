@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Optional, Set
+from typing import Dict, Iterator, List, Optional, Sequence, Set
 
 from ..bench.peaks import describe
+from ..report import columns
 from .analysis import Analysis, KernelRow, StepLine
 
+KERNEL = "kernel [library: how]"
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 PARTS = (
     ("run", "kernels"),
@@ -43,39 +45,49 @@ def peaks_line(a: Analysis) -> str:
     return f"Measured peaks of this machine: {describe(a.peaks)}"
 
 
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> List[str]:
+    """One line for each row, however wide."""
+    return columns.table(head, rows, left, limit=columns.UNBOUNDED, indent="  ")
+
+
 def kernel_table(a: Analysis, count: int, unit: str = "ms") -> Iterator[str]:
     total, scale = sum(r.seconds for r in a.kernels), UNITS[unit]
     digits = 4 if unit == "s" else 2
-    yield (f"{unit:>9} {'share':>6} {'calls':>6} {'us/call':>8} {'GFLOP/s':>8} {'GB/s':>7} {'of peak':>12}  "
-           "kernel [library: how]")
-    for r in a.kernels[:count]:
-        yield (f"{r.seconds * scale:9.{digits}f} {r.seconds / total:6.1%} {r.calls:6d} {r.seconds / r.calls * 1e6:8.1f} "
-               f"{r.flops / r.seconds / 1e9 if r.seconds else 0:8.1f} {r.bytes / r.seconds / 1e9 if r.seconds else 0:7.1f} "
-               f"{roof(r):>12}  {short(r.what, 60)} [{short(r.how, 60)}]")
+    shown, rest = a.kernels[:count], a.kernels[count:]
+
+    def rate(amount, seconds):
+        return f"{amount / seconds / 1e9 if seconds else 0:.1f}"
+
+    def spent(seconds, calls):
+        return f"{seconds * scale:.{digits}f}", f"{seconds / total:.1%}", f"{calls}"
+
+    rows = [(*spent(r.seconds, r.calls), f"{r.seconds / r.calls * 1e6:.1f}", rate(r.flops, r.seconds), rate(r.bytes, r.seconds), roof(r),
+             f"{short(r.what, 60)} [{short(r.how, 60)}]") for r in shown]
+    if rest:
+        rows.append((*spent(sum(r.seconds for r in rest), sum(r.calls for r in rest)), "", "", "", "", f"{len(rest)} further kernels"))
+    head, *lines = _table((unit, "share", "calls", "us/call", "GFLOP/s", "GB/s", "of peak", KERNEL), rows, left=(7,))
+    yield head
+    for r, line in zip(shown, lines):
+        yield line
         note = []
         if r.where:
             note.append(f"at {r.where[0]}" + (f" and {len(r.where) - 1} more lines" if len(r.where) > 1 else ""))
         if r.refused:
             note.append(r.refused)
         if note:
-            yield f"{'':62}  {'; '.join(note)}"
-    rest = a.kernels[count:]
-    if rest:
-        yield (f"{sum(r.seconds for r in rest) * scale:9.{digits}f} {sum(r.seconds for r in rest) / total:6.1%} "
-               f"{sum(r.calls for r in rest):6d} {'':39}  {len(rest)} further kernels")
+            yield f"{'':{head.index(KERNEL)}}{'; '.join(note)}"
+    yield from lines[len(shown):]
 
 
 def step_table(a: Analysis, count: int) -> Iterator[str]:
-    yield (f"{'step':>6} {'ms':>9} {'loader':>8} {'Python':>8} {'record':>8} {'lookup':>8} {'compile':>8} {'kernels':>8} "
-           f"{'peak':>10}")
-    chosen = _chosen(a.steps, count)
-    previous = -1
-    for s in chosen:
+    rows, previous = [], -1
+    for s in _chosen(a.steps, count):
         if s.number != previous + 1:
-            yield f"{'...':>6}"
+            rows.append(("...", *[""] * 8))
         previous = s.number
-        ms = " ".join(f"{x * 1e3:8.2f}" for x in (s.loader_s, s.python_s, s.record_s, s.lookup_s, s.compile_s, s.run_s))
-        yield f"{s.number + 1:6d} {s.wall_s * 1e3:9.2f} {ms} {size(s.peak_bytes):>10}"
+        ms = (s.wall_s, s.loader_s, s.python_s, s.record_s, s.lookup_s, s.compile_s, s.run_s)
+        rows.append((f"{s.number + 1}", *(f"{x * 1e3:.2f}" for x in ms), size(s.peak_bytes)))
+    yield from _table(("step", "ms", "loader", "Python", "record", "lookup", "compile", "kernels", "peak"), rows)
     if len(a.steps) > 1:
         yield f"median of the {len(a.steady())} steps after the last plan was compiled: {a.typical_step_s() * 1e3:.2f} ms"
 
@@ -92,12 +104,12 @@ def _chosen(steps: List[StepLine], count: int) -> List[StepLine]:
 def memory_lines(a: Analysis, count: int) -> Iterator[str]:
     m = a.memory
     yield f"Memory: peak {size(m.peak_bytes)}, {(m.peak_at - a.recording.begin) * 1e-9:.3f} s after the begin; alive then:"
-    for held, what, where, pieces in m.alive[:count]:
-        yield (f"{size(held):>10} {held / m.peak_bytes if m.peak_bytes else 0:6.1%} {pieces:5d} x {short(what, 80)}"
-               f"{' at ' + where if where else ''}")
+    rows = [(size(held), f"{held / m.peak_bytes if m.peak_bytes else 0:.1%}", f"{pieces} x", short(what, 80) + (f" at {where}" if where else ""))
+            for held, what, where, pieces in m.alive[:count]]
     rest = m.alive[count:]
     if rest:
-        yield f"{size(sum(r[0] for r in rest)):>10} {'':6} {sum(r[3] for r in rest):5d} x others"
+        rows.append((size(sum(r[0] for r in rest)), "", f"{sum(r[3] for r in rest)} x", "others"))
+    yield from _table((), rows, left=(3,))
     yield "  " + sparkline(a)
 
 
@@ -117,8 +129,7 @@ def sparkline(a: Analysis, width: int = 72) -> str:
 
 
 def split_lines(a: Analysis) -> Iterator[str]:
-    for key, words in PARTS:
-        yield f"{a.split[key]:9.3f} s {a.split[key] / a.total_s:6.1%}  {words}"
+    yield from _table((), [(f"{a.split[key]:.3f} s", f"{a.split[key] / a.total_s:.1%}", words) for key, words in PARTS], left=(2,))
 
 
 def conclusion(a: Analysis) -> str:
@@ -164,8 +175,8 @@ def event_lines(a: Analysis) -> Iterator[str]:
     for e in a.recording.events:
         if e.kind == "user":
             named.setdefault(e.name, []).append(e.end - e.begin)
-    for name, spent in sorted(named.items(), key=lambda kv: -sum(kv[1])):
-        yield f"{sum(spent) * 1e-9:9.3f} s {len(spent):6d} x {name}"
+    most = sorted(named.items(), key=lambda kv: -sum(kv[1]))
+    yield from _table((), [(f"{sum(spent) * 1e-9:.3f} s", f"{len(spent)} x", name) for name, spent in most], left=(2,))
 
 
 def report(a: Analysis, kernels: int = 25, steps: int = 12, alive: int = 12, unit: str = "ms",
