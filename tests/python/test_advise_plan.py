@@ -11,7 +11,7 @@ import pytest
 from test_advise import run
 
 import yuloh as paddle
-from yuloh.advise import Question, answer, catalogue
+from yuloh.advise import Question, answer, catalogue, tables, words
 from yuloh.advise.from_plan import network_of_model
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -166,6 +166,25 @@ def test_what_recompute_saves_is_foretold(make, inputs, first):
         assert len(names) == row["count"]
         again = paddle.advise.facts(make, inputs, recompute=names, **words)
         assert row["saved"] == peak - again["memory"]["peak"]["value"]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_this_machine_has_one_time(training):
+    """What the Plans of a model say of this machine is what every table says of it, whatever peaks were measured."""
+    job = {"training": training, "precision": "fp32", "optimizer": "adamw", "batch": 8}
+    network, _, _, _, facts = network_of_model(_Decoder, [([8, 64], "int64")], job)
+    here = catalogue.this_machine()
+    found = answer(Question(network, "decoder", job=dict(job), devices=[here, catalogue.find_device("t4")], focus="this", facts=facts))
+    own, other = found["devices"]
+    seconds = [facts["seconds"][k] for k in ("low", "value", "high")]
+    assert own["seconds"] == pytest.approx(seconds, rel=1e-6) and found["verdict"]["picks"]
+    alone = answer(Question(network, "decoder", job=dict(job), devices=[here, catalogue.find_device("t4")], focus="this"))
+    assert alone["devices"][1]["seconds"] == other["seconds"] and own["total"] == alone["devices"][0]["total"]
+    shown = tables.sections(found, "en")
+    assert any(words.duration(seconds[1]) in note for s in shown if s.name == "plan" for note in s.notes)
+    twice = Question(network, "decoder", job={**job, "batch": 16, "micro": 8}, devices=[here], focus="this", facts=facts)
+    if training:  # two passes, one update
+        assert 1.5 < answer(twice)["devices"][0]["seconds"][1] / seconds[1] <= 2.001
 
 
 def test_preset_and_plan_agree():
