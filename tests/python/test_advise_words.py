@@ -146,3 +146,28 @@ def test_a_device_without_bf16_is_reckoned_and_labelled_in_fp16():
     assert "No bf16 on V100 32 GB SXM2: reckoned in fp16 there." in said and "GradScaler" not in said
     for words_ in (("resnet50", "--device", "a10"), ("resnet50", "--device", "t4", "--precision", "fp16")):
         assert "No bf16" not in run(*words_).stdout
+
+
+def test_figures_have_the_unit_that_suits_them():
+    assert [words.gib(v) for v in (0, 2**10, 2**20, 2**30, 10200 * 2**30)] == ["0", "1.00 KiB", "1.00 MiB", "1.00 GiB", "9.96 TiB"]
+    assert words.span((0, 1, 2**30)) == "0 - 1.00 GiB" and words.span((2**30, 2**31, 2**32)) == "1.00 - 4.00 GiB"
+    assert [words.hours(v) for v in (1 / 3600, 0.5, 4.87, 240)] == ["1.00 s", "30.0 min", "4.87 h", "10.0 days"]
+    assert words.hours_span((0.5, 0.76, 1.2)) == "30.0 - 72.0 min" and words.hours_span((50, 80, 120), "zh") == "2.08 - 5.00 天"
+    assert [words.number(v, "zh") for v in (6.74e9, 25.6e6, 12)] == ["67.4 亿", "2,560 万", "12 个"]
+    assert words.share(0.5) == "50.0 %" and words.share(1.2) == "–"
+
+
+@pytest.mark.parametrize("question", [*ASKED, ("llama-7b", "--lora", "16", "--offload", "all", "--recompute", "full", "--device", "rtx4090", "--count", "2")],
+                         ids=lambda q: " ".join(q))
+def test_chinese_is_written_as_chinese(question):
+    shown = run(*question, "--language", "zh").stdout
+    wrong = [line for line in shown.splitlines() if "https://" not in line
+             and re.search(r"[\u4e00-\u9fff][(,:;]|[\u4e00-\u9fff] \((?![crmu]+\)|LoRA)|\bthreads\b|this machine|\bfull\b(?!\s)|\d 亿 参数", line)]
+    assert not wrong, wrong
+
+
+def test_without_a_limit_nothing_is_in_time():
+    assert "Cheapest that trains 1.00e6 images\n" in run("resnet50", "--device", "t4", "--samples", "1e6").stdout
+    assert "in time\n" in run("resnet50", "--device", "t4", "--samples", "1e6", "--hours", "9").stdout
+    numbers = run("--params", "13e9", "--layers", "40", "--hidden", "5120").stdout
+    assert numbers.startswith("The model in numbers (13.0e9 parameters), training")

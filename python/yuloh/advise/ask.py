@@ -38,7 +38,7 @@ def question_from(args):
         network, title, unit, said = {"kind": args.kind or "decoder", "name": "numbers"}, "", "sequence", ""
         if args.gated:
             network.update(gated=True, rotary=True, tied=False)
-        title = f"{given['params']:.3g} parameters" if "params" in given else "the model in numbers"
+        title = "the model in numbers"
     elif catalogue.is_model_file(args.model) or Path(args.model).exists():
         network, title, unit, said, planned = from_plan.network_of(
             args.model, args.input, job, args.after_dashes, _between("time-limit", 120.0 if args.time_limit is None else args.time_limit, 1, 86400)

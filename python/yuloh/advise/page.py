@@ -117,7 +117,7 @@ def _first_card(answer, language: str) -> List[dict]:
     if not o:
         return []
     value = w.hours(o["hours"][1], language) if "hours" in o else w.duration(o["time"])
-    return [{"name": w.word("best", language), "value": f"{o['count']} x {w.short(o['name'])}", "note": value}]
+    return [{"name": w.word("best", language), "value": f"{o['count']} x {w.short(o['name'], language)}", "note": value}]
 
 
 def bars(answer: Dict[str, object], language: str) -> List[dict]:
@@ -138,7 +138,7 @@ def bars(answer: Dict[str, object], language: str) -> List[dict]:
         made.append(
             {
                 "id": r["id"],
-                "name": r["name"],
+                "name": w.local_name(r["name"], language),
                 "extra": r["id"] not in shown,
                 "parts": parts,
                 "limit": round(has * scale, 3),

@@ -25,8 +25,8 @@ def split_fields(facts: dict, batch: int) -> Dict[str, float]:
     }
 
 
-def split_sentence(facts: dict) -> str:
-    """What splits and what does not."""
+def split_sentence(facts: dict) -> tuple:
+    """What splits and what does not, as a remark (words.remark)."""
     found, layers = facts["split"], facts["layers"]
     parents, used = {one["parent"] for one in layers}, set(found["layers"])
     whole = Counter(
@@ -36,12 +36,7 @@ def split_sentence(facts: dict) -> str:
     )
     rest = ", ".join(f"{n} x {kind}" for kind, n in whole.most_common(5))
     if not found["products"]:
-        return (
-            f"tensor parallel: no pairs of products are known to split (it has {rest or 'none'}), "
-            "so layouts use data, sharding and pipeline"
-        )
+        return "split_none", rest or "0"
     kind = "Linears" if {layers[i]["type"] for i in used} == {"Linear"} else "products"
-    return (
-        f"tensor parallel: {found['products']} {kind} split in pairs over devices that divide {found['by']}"
-        + (f"; whole on every device: {rest}" if rest else "")
-    )
+    said = found["products"], kind, found["by"]
+    return ("split_whole", *said, rest) if rest else ("split_found", *said)

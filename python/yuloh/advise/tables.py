@@ -13,6 +13,10 @@ from .tables_answer import by_use, lines
 __all__ = ["Section", "closing", "lines", "sections"]
 
 
+# A note of facts (src/advise/account.cpp) that the plan's own lines say already.
+PLAN_ASSUMED = "seconds: catalogue peak x assumed efficiency; yuloh calibrate measures this machine."
+
+
 def sections(a: Dict[str, object], language: str = "en", everything: bool = False) -> List[Section]:
     """everything: all devices, changes and layouts, and the decision matrix too."""
     focus = focus_row(a)
@@ -42,8 +46,9 @@ def closing(a, language: str) -> List[str]:
     made = [w.word("origins", language)]
     if not focus_row(a)["measured"]:
         made.append(w.word("assumed", language))
-    if a["remarks"]:
+    remarks = [r for r in a["remarks"] if r != PLAN_ASSUMED]
+    if remarks:
         made.append(
-            w.word("remarks", language) + w.colon(language) + ("；" if language == "zh" else "; ").join(w.remark(r, language) for r in a["remarks"])
+            w.word("remarks", language) + w.colon(language) + ("；" if language == "zh" else "; ").join(w.remark(r, language) for r in remarks)
         )
     return made

@@ -30,7 +30,7 @@ def _need(a, language: str) -> str:
     # The whole batch at once: what is taken may count on smaller passes, and says so.
     whole = training and not a["job"].get("micro") and focus["passes"] == 1 == focus["devices"]
     return w.word(
-        "ans_need_whole" if whole else "ans_need", language, model=a["model"]["title"], params=w.number(a["model"]["params"], language), what=what,
+        "ans_need_whole" if whole else "ans_need", language, model=w.word(a["model"]["title"], language), params=w.number(a["model"]["params"], language), what=what,
         job=job_words(a, language, focus["precision_used"]), need=w.gib(focus["total"][1]), span=w.span(focus["total"]))
 
 
@@ -39,21 +39,21 @@ def _half(a, language: str) -> str:
     asked, said = a["job"]["precision"], []
     rows = {o["id"]: device_row(a, o["id"]) for o in a["verdict"]["picks"]}
     for used in dict.fromkeys(r["precision_used"] for r in rows.values() if r["precision_used"] != asked):
-        names = w.comma(language).join(w.short(r["name"]) for r in rows.values() if r["precision_used"] == used)
+        names = w.comma(language).join(w.short(r["name"], language) for r in rows.values() if r["precision_used"] == used)
         scaled = (asked, used) == ("bf16", "fp16") and a["job"]["training"]
         said.append(w.word("ans_no_bf16" if scaled else "ans_no_precision", language, names, asked, used))
-    guessed = w.comma(language).join(w.short(r["name"]) for r in rows.values() if r["rate_assumed"])
+    guessed = w.comma(language).join(w.short(r["name"], language) for r in rows.values() if r["rate_assumed"])
     return " ".join([*said, *([w.word("ans_rate_assumed", language, guessed, asked)] if guessed else [])])
 
 
 def _unfit(a, language: str) -> str:
     """Which of the devices asked about are made for inference, where training was asked."""
-    names = [w.short(r["name"]) for r in a["devices"] if not r["for_training"]]
+    names = [w.short(r["name"], language) for r in a["devices"] if not r["for_training"]]
     return w.word("ans_not_for_training", language, w.comma(language).join(names)) if names and a["job"]["training"] else ""
 
 
-def _named(o) -> str:
-    return f"{o['count']} x {w.short(o['name'])}"
+def _named(o, language: str) -> str:
+    return f"{o['count']} x {w.short(o['name'], language)}"
 
 
 def _take(a, o, language: str) -> str:
@@ -72,11 +72,11 @@ def _how(a, o, language: str) -> str:
 
 
 def _taken(a, o, language: str) -> str:
-    name = _named(o)
+    name = _named(o, language)
     if "hours" in o:
-        low, point, high = (w.hours(h, language) for h in o["hours"])
         limit = w.word("ans_limit", language, w.hours(a["goals"]["hours"], language)) if "hours" in a["goals"] else ""
-        return w.word("ans_take_hours", language, name=name, hours=point, low=low, high=high, limit=limit,
+        return w.word("ans_take_hours", language, name=name, hours=w.hours(o["hours"][1], language),
+                      span=w.hours_span(o["hours"], language, w.word("to", language)), limit=limit,
                       energy=f"{three(o['kilowatt_hours'])} kWh", cost=_cost(a, o["cost"], "", language))
     if "p99" in o:
         return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), limit=duration(a["goals"]["p99"]),
@@ -111,8 +111,8 @@ def _why(a, o, language: str) -> str:
     if cheaper:
         paid = v["by"] == "cost"
         price = _cost(a, cheaper["cost"], "" if "hours" in cheaper else "an_hour", language).lstrip(", ，") if paid else f"{_watts(cheaper)} W"
-        named.update(less=w.word("costs_less" if paid else "draws_less", language), name=_named(cheaper), price=price,
-                     time=_took(cheaper, language), times=w.times(cheaper["time"] / o["time"]))
+        named.update(less=w.word("costs_less" if paid else "draws_less", language), name=_named(cheaper, language), price=price,
+                     time=_took(cheaper, language), times=w.times(cheaper["time"] / o["time"], language))
     made = w.word(f"why_{v['why']}" + ("_watts" if f"why_{v['why']}_watts" in w.WORDS and v["by"] == "watts" else ""), language, **named)
     stands = v["by"] == "watts" and v["given"] is None
     return made + (w.word("power_stands", language) if stands else "")
@@ -130,8 +130,9 @@ def _sure(a, o, language: str) -> str:
     row = device_row(a, o["id"])
     lay = o["layout"]
     said = w.word("sure_tight" if o["tight"] else "sure_yes", language, high=w.gib(lay["total"][2]) if lay else "")
-    assumed = "sure_assumed_experts" if a["model"]["experts"] else "sure_assumed"
-    time = w.word("sure_measured" if row["measured"] else assumed, language)
+    low, point, high = row["seconds"]
+    assumed = "sure_planned" if a.get("plan") and row["id"] == "this" else "sure_assumed_experts" if a["model"]["experts"] else "sure_assumed"
+    time = w.word("sure_measured" if row["measured"] else assumed, language, low=f"{low / point:.2g}", high=f"{high / point:.2g}")
     recalled = w.word("sure_recalled", language) if "recalled" in row["origins"].values() else ""
     return w.word("ans_sure", language, memory=said, time=time, recalled=recalled)
 
@@ -140,7 +141,7 @@ def _next(a, first, o, language: str) -> str:
     if not o:
         return w.word("ans_no_next", language) if len(a["devices"]) > 1 else ""
     by = w.word("by_power" if a["verdict"]["by"] == "watts" else "by_cost", language)
-    return w.word("ans_next", language, name=_named(o), time=_took(o, language), faster=w.times(first["time"] / o["time"]),
+    return w.word("ans_next", language, name=_named(o, language), time=_took(o, language), faster=w.times(first["time"] / o["time"], language),
                   more=w.ratio(o["rank"], first["rank"], language), by=by)
 
 
@@ -151,22 +152,22 @@ def _none(a, language: str) -> List[str]:
     if late and "hours" in late[0]:
         most = max(r["count"] for r in a["training"]["rows"])
         return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=most,
-                       name=_named(late[0]), hours=_took(late[0], language))]
+                       name=_named(late[0], language), hours=_took(late[0], language))]
     if late:
-        return [w.word("ans_none_serves", language, limit=duration(a["goals"]["p99"]), name=w.short(late[0]["name"]),
+        return [w.word("ans_none_serves", language, limit=duration(a["goals"]["p99"]), name=w.short(late[0]["name"], language),
                        alone=duration(late[0]["time"]))]
     nearest = max(a["devices"], key=lambda r: r["memory_bytes"] / r["total"][1])
-    made = [w.word("ans_none" if len(a["devices"]) > 1 else "ans_none_one", language, m=len(a["devices"]), name=w.short(nearest["name"]), has=w.gib(nearest["memory_bytes"]),
+    made = [w.word("ans_none" if len(a["devices"]) > 1 else "ans_none_one", language, m=len(a["devices"]), name=w.short(nearest["name"], language), has=w.gib(nearest["memory_bytes"]),
                    needs=w.gib(nearest["total"][1]))]
     if a["together"]:
-        made.append(w.word("together", language, device=w.short(focus_row(a)["name"])) + w.colon(language)
-                    + " + ".join(w.change(c, language) for c in a["together"]))
+        made.append(w.word("together", language, device=w.short(focus_row(a)["name"], language)) + w.colon(language)
+                    + " + ".join(w.change(c, language) for c in a["together"]) + w.stop(language))
     return made
 
 
 def _not_so_many(a, language: str) -> List[str]:
     """The number of devices that was given does not do it; what would."""
-    lay, name = a["layouts"], w.short(focus_row(a)["name"])
+    lay, name = a["layouts"], w.short(focus_row(a)["name"], language)
     late = next((r for r in (a.get("training") or {}).get("rows", ()) if (r["id"], r["count"]) == (lay["device"], lay["count"])), None)
     if late:
         made = w.word("ans_given_late", language, name=f"{lay['count']} x {name}", hours=w.hours(late["hours"][1], language),
@@ -176,7 +177,7 @@ def _not_so_many(a, language: str) -> List[str]:
     else:
         made = w.word("layouts_none", language, count=lay["count"], device=name)
     picks = a["verdict"]["picks"]
-    return [made + (w.word("ans_instead", language, _named(picks[0])) if picks else "")] + instead(a, language)
+    return [made + (w.word("ans_instead", language, _named(picks[0], language)) if picks else "")] + instead(a, language)
 
 
 def instead(a, language: str) -> List[str]:
@@ -199,7 +200,7 @@ def by_use(a, language: str) -> Optional[Section]:
     cost = "cost" if time == "hours" else "cost_hour"
     rows = []
     for o in picks:
-        row = [w.word(f"use_{o['use']}", language), _named(o), _took(o, language), f"{_watts(o)} W"]
+        row = [w.word(f"use_{o['use']}", language), _named(o, language), _took(o, language), f"{_watts(o)} W"]
         if priced:
             row.append(w.cost(o["cost"], a["currency"]))
         rows.append([*row, _remark(a, o, language)])

@@ -18,16 +18,16 @@ def training(a, language: str, everything: bool) -> Optional[Section]:
     t = a.get("training")
     if not t:
         return None
-    title = w.word("train_choice", language, samples=f"{w.number(a['goals']['samples'])} {w.unit(a['model']['unit'], language)}")
+    title = w.word("train_choice" if "hours" in a["goals"] else "train_cheapest", language, samples=f"{w.number(a['goals']['samples'])} {w.unit(a['model']['unit'], language)}")
     if not t["any_fits"]:
         return Section("training", title, notes=[w.word("none_fits", language)])
     best, notes = (t["best"], []) if t["best"] else (a["verdict"]["late"][:4], [w.word("none_in_time", language)])
     best = best if everything else best[:FEW]
     rows = [
         [
-            f"{r['count']} x {w.short(r['name'])}",
+            f"{r['count']} x {w.short(r['name'], language)}",
             w.hours(r["hours"][1], language),
-            f"{w.hours(r['hours'][0], language)} - {w.hours(r['hours'][2], language)}",
+            w.hours_span(r["hours"], language),
             f"{r['watts']:,.0f} W",
             f"{three(r['kilowatt_hours'])} kWh",
             w.cost(r["cost"], a["currency"]),
@@ -58,7 +58,7 @@ def serving(a, language: str, everything: bool) -> Optional[Section]:
     best = t["best"] if everything else t["best"][:FEW]
     rows = [
         [
-            f"{r['count']} x {w.short(r['name'])}",
+            f"{r['count']} x {w.short(r['name'], language)}",
             three(r["batch"]),
             duration(r["p99"]),
             percent(r["load"]),
@@ -103,11 +103,11 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
         if priced
         else w.word("per_watt_hour", language)
     )
-    head = [w.word("device", language), *(f"{p.upper()} {unit}/s" for p in ("fp32", "fp16", "int8"))]
+    head = [w.word("device", language), *(f"{p.upper()} {unit}{w.word('per_second', language)}" for p in ("fp32", "fp16", "int8"))]
     head += [w.word("watts", language), *((w.word("price", language),) if priced else ()), last]
     cells = [
         [
-            w.short(r["name"]),
+            w.short(r["name"], language),
             *("–" if r[p] is None else three(r[p]) for p in ("fp32", "fp16", "int8")),
             f"{r['watts']:g} W" if r["watts"] else "–",
             *((w.cost(r["price"], a["currency"]),) if priced else ()),
@@ -115,11 +115,12 @@ def rates(a, language: str, everything: bool) -> Optional[Section]:
         ]
         for r in shown
     ]
-    return Section("rates", w.word("rates", language), head, cells, notes=[w.word("rates_means", language, w.short(shown[0]["name"]))])
+    return Section("rates", w.word("rates", language), head, cells, notes=[w.word("rates_means", language, w.short(shown[0]["name"], language))])
 
 
 def yearly_words(found: dict, language: str) -> str:
     y = found["yearly"]
-    line = f"{w.word('yearly', language)}{w.colon(language)}{y['runs_per_day']:g} x {w.hours(y['hours_run'], language)} x 365 = {y['hours']:,.0f} h ({y['count']} x {y['device']})"
+    name = f"{y['count']} x {w.short(device_row(found, y['device'])['name'], language)}"
+    line = f"{w.word('yearly', language)}{w.colon(language)}{y['runs_per_day']:g} x {w.hours(y['hours_run'], language)} x 365 = {y['hours']:,.0f} {w.word('h', language)}{w.brackets(name, language)}"
     line += "" if y["money"] is None else f" = {w.cost(y['money'], found['currency'])}"
-    return line + (w.word("yearly_machines", language, n=y["machines"], name=f"{y['count']} x {y['device']}") if y["machines"] > 1 else "")
+    return line + (w.word("yearly_machines", language, n=y["machines"], name=name) if y["machines"] > 1 else "")

@@ -19,7 +19,7 @@ def memory(a, focus, language: str) -> Section:
     rows = [[w.word(i[0], language), w.gib(i[2]), w.span((i[1], i[2], i[3]))] for i in focus["memory"]]
     rows.append([w.word("total", language), w.gib(focus["total"][1]), w.span(focus["total"])])
     head = [w.word("item", language), w.word("point", language), w.word("from_to", language)]
-    title = w.word("memory_of", language, what=what + w.brackets(job_words(a, language, focus["precision_used"]), language), device=w.short(focus["name"]))
+    title = w.word("memory_of", language, what=what + w.brackets(job_words(a, language, focus["precision_used"]), language), device=w.short(focus["name"], language))
     most = max(focus["memory"], key=lambda i: i[2])
     means = w.word("memory_means", language, item=w.word(most[0], language), share=percent(most[2] / focus["total"][1]),
                    shrink=w.word(_shrinks(most[0], a["job"]["training"]), language))
@@ -27,7 +27,7 @@ def memory(a, focus, language: str) -> Section:
     if focus["devices"] == 1:
         sure, tight = f"{focus['largest_micro_batch']:,.0f}", f"{focus['largest_tight']:,.0f}"
         key = "largest_none" if tight == "0" else "largest_means" if sure != tight else "largest_same"
-        notes.append(w.word(key, language, sure=sure, tight=tight, device=w.short(focus["name"])))
+        notes.append(w.word(key, language, sure=sure, tight=tight, device=w.short(focus["name"], language)))
     return Section("memory", title, head, rows, notes=notes)
 
 
@@ -51,7 +51,7 @@ def plan(a, language: str) -> Optional[Section]:
     if t["value"] > 0:
         origin = w.word("plan_measured" if t["origin"] == "measured" else "plan_assumed", language)
         low, high = (duration(t[k]) for k in ("low", "high"))
-        notes.append(f"{w.word('step', language)}{w.colon(language)}{duration(t['value'])}{w.brackets(f'{low} - {high}', language)}{origin}")
+        notes.append(f"{w.word('step' if a['job']['training'] else 'batch_time', language)}{w.colon(language)}{duration(t['value'])}{w.brackets(f'{low} - {high}', language)}{origin}")
     found = p["recompute"]
     if not found:
         return Section("plan", title, notes=notes)
@@ -78,13 +78,13 @@ def devices(a, language: str) -> Section:
         mark = "".join(sorted({MARK[o] for o in r["origins"].values()}))
         rows.append(
             [
-                f"{w.short(r['name'])} ({mark})",
+                f"{w.short(r['name'], language)} ({mark})",
                 w.gib(r["memory_bytes"]),
                 w.gib(r["total"][1]),
                 w.word(r["verdict"], language),
                 _largest(r),
                 duration(r["seconds"][1]),
-                percent(r["share_of_peak"]),
+                w.share(r["share_of_peak"]),
             ]
         )
     able = sum(r["verdict"] in ("yes", "tight") for r in a["devices"])
@@ -106,7 +106,7 @@ def recommended(a, language: str) -> Optional[Section]:
         return Section("recommended", w.word("none_fits", language))
     rows = [
         [
-            f"{r['count']} x {w.short(r['name'])}",
+            f"{r['count']} x {w.short(r['name'], language)}",
             reason(a, r, language),
             w.layout(r["layout"]["job"], language),
             duration(r["layout"]["seconds"][1]),
@@ -133,12 +133,13 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
         for c in a["changes"][: 10 if everything else FEW]
     ]
     head = [w.word(k, language) for k in ("change", "saves", "time", "fits", "option")]
-    name = w.short(focus["name"])
+    name = w.short(focus["name"], language)
     made = Section("changes", w.word("changes", language, device=name), head, rows, left=(0, 4))
     if focus["verdict"] in ("no", "unlikely"):
         if a["together"]:
             made.notes.append(
                 w.word("together", language, device=name) + w.colon(language) + " + ".join(w.change(c, language) for c in a["together"])
+                + w.stop(language)
             )
         else:
             made.notes.append(w.word("together_none", language, device=name))
@@ -152,7 +153,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
 
 def layouts(a, language: str, everything: bool) -> Optional[Section]:
     lay = a["layouts"]
-    name = w.short(device_row(a, lay["device"])["name"])
+    name = w.short(device_row(a, lay["device"])["name"], language)
     if not a["job"]["training"] or lay["count"] == 1:
         return None
     if not lay["found"]:
@@ -165,7 +166,7 @@ def layouts(a, language: str, everything: bool) -> Optional[Section]:
             duration(x["seconds"][1]),
             percent(x["bubble"]),
             percent(w.talk_share(x)),
-            percent(x["share_of_peak"]),
+            w.share(x["share_of_peak"]),
         ]
         for x in lay["found"][: 6 if everything else 3]
     ]

@@ -34,13 +34,13 @@ def matrix(a, language: str) -> Section:
         f"{w.word('bandwidth', language)} GB/s",
         "FP16 TFLOPS",
         f"{w.word('link', language)} GB/s",
-        w.word("watts", language),
+        w.word("watts_w", language),
         *((w.word("cost_index", language),) if priced else ()),
         w.word("use", language),
     ]
     rows = [
         [
-            w.short(r["name"]),
+            w.short(r["name"], language),
             *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
             *(("–" if r["cost_index"] is None else three(r["cost_index"]),) if priced else ()),
             w.word(r["use"], language),
@@ -59,12 +59,12 @@ def scenarios(rows: List[dict], language: str = "en") -> Section:
         lines.append(
             [
                 s["id"],
-                f"{best['count']} x {w.short(best['name'])}" if best else "–",
+                f"{best['count']} x {w.short(best['name'], language)}" if best else "–",
                 _took(best, language),
-                ", ".join(f"{r['count']} x {r['id']} ({w.word('yes' if r['fits'] else 'no', language)})" for r in said),
+                w.comma(language).join(f"{r['count']} x {w.short(r['name'], language)}{w.brackets(w.word('yes' if r['fits'] else 'no', language), language)}" for r in said),
             ]
         )
-        works.append(f"{s['id']}: {s['title'][language]}: {s['work'][language]}")
+        works.append(f"{s['id']}{w.colon(language)}{s['work'][language]}")
     return Section("scenarios", w.word("scenarios", language), head, lines, left=(0, 1, 3),
                    notes=[*works, w.word("scenarios_means", language)])
 
@@ -76,7 +76,7 @@ def scenario(s: dict, currency: str, language: str = "en") -> Section:
     rows = []
     for r in s["rows"]:
         rows.append([
-            f"{r['count']} x {w.short(r['name'])}{' *' if r['article'] else ''}",
+            f"{r['count']} x {w.short(r['name'], language)}{' *' if r['article'] else ''}",
             w.word("yes" if r["fits"] else "no", language),
             _took(r, language) if r["fits"] else "–",
             f"{r['watts']:,.0f} W" if r["fits"] else "–",
@@ -84,7 +84,7 @@ def scenario(s: dict, currency: str, language: str = "en") -> Section:
             w.cost(r.get("cost"), currency),
             w.layout(r["layout"]["job"], language) if r.get("layout") else "–",
         ])
-    return Section("scenario", f"{s['title'][language]}: {s['work'][language]}", head, rows, left=(0, 1, len(head) - 1),
+    return Section("scenario", f"{s['title'][language]}{w.colon(language)}{s['work'][language]}", head, rows, left=(0, 1, len(head) - 1),
                    notes=[w.word("article_mark", language), *_reasons(s, currency, language)])
 
 
@@ -93,7 +93,7 @@ def _reasons(s: dict, currency: str, language: str) -> List[str]:
     if best is None:
         return [w.word("none_fits", language)]
     by = w.word("by_cost" if s["priced"] else "by_power", language)
-    made = [w.word("scenario_best", language, name=f"{best['count']} x {w.short(best['name'])}", took=_took(best, language), by=by,
+    made = [w.word("scenario_best", language, name=f"{best['count']} x {w.short(best['name'], language)}", took=_took(best, language), by=by,
                    n=s["able"], m=len(s["rows"]))]
     if "samples" in s:
         made[0] += w.word("order_speed", language)
@@ -103,7 +103,7 @@ def _reasons(s: dict, currency: str, language: str) -> List[str]:
     for r in s["rows"]:
         if not r["article"]:
             continue
-        name = f"{r['count']} x {w.short(r['name'])}"
+        name = f"{r['count']} x {w.short(r['name'], language)}"
         if not r["fits"]:
             made.append(w.word("scenario_article_no", language, name))
         elif r is best:

@@ -18,7 +18,7 @@ def decoding(a, language: str) -> Optional[Section]:
     own = made and made["own"]
     if not own:
         return None
-    name = next(r["name"] for r in made["devices"] if r["id"] == made["device"])
+    name = next(w.short(r["name"], language) for r in made["devices"] if r["id"] == made["device"])
     title = w.word("decoding", language, count=own["group"], device=name, new=f"{made['new_tokens']:.0f}")
     rows = [
         [
@@ -53,7 +53,7 @@ def concurrent(a, language: str, everything: bool) -> Optional[Section]:
         count = f" / {found['group']}" if found["group"] > 1 else ""
         return f"{found['most'][1]:,.0f}{count} ({three(found['rows'][-1]['tokens'])}/s)"
 
-    rows = [[r["name"], *(cell(r[f"bits{b}"]) for b in (16, 8, 4))] for r in (kept if everything else kept[:10])]
+    rows = [[w.short(r["name"], language), *(cell(r[f"bits{b}"]) for b in (16, 8, 4))] for r in (kept if everything else kept[:10])]
     head = [w.word("device", language), *(w.word("bits", language, b) for b in (16, 8, 4))]
     title = w.word("concurrent", language, context=f"{context:,.0f}", share=percent(made["share"]))
     return Section("concurrent", title, head, rows, notes=[w.word("concurrent_note", language)])

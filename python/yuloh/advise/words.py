@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Dict, Optional
 
-from ..report.text import duration, money, three
+from ..report.text import duration, money, percent, three
 from . import catalogue
 from .terms import TALK
 
@@ -77,7 +77,8 @@ WORDS = {
     "talk": ("communication", "通信"),
     "strategy": ("Strategy for fleet", "fleet 配置"),
     "launch": ("Launch (on every server)", "启动命令（每台服务器）"),
-    "train_choice": ("Cheapest that trains {samples} in time", "按时训练 {samples} 的最省方案"),
+    "train_choice": ("Cheapest that trains {samples} in time", "按时训练 {samples}的最省方案"),
+    "train_cheapest": ("Cheapest that trains {samples}", "训练 {samples}的最省方案"),
     "serve_choice": ("Cheapest that serves {rate} requests/s, 99 of 100 within {limit}", "每秒 {rate} 个请求、P99 不超过 {limit} 的最省方案"),
     "hours": ("takes", "用时"),
     "energy": ("energy", "能耗"),
@@ -98,16 +99,21 @@ WORDS = {
     "bandwidth": ("bandwidth", "带宽"),
     "link": ("link", "互联"),
     "watts": ("watts", "功耗"),
+    "watts_w": ("watts", "功耗 W"),
+    "h": ("h", "小时"),
+    "min": ("min", "分钟"),
+    "per_second": ("/s", "/秒"),
+    "to": (" to ", " 至 "),
+    "the model in numbers": ("The model in numbers", "按参数描述的模型"),
     "use": ("use", "用途"),
     "cost_index": ("cost index", "成本指数"),
     "scenarios": ("Recommendations by scenario", "按场景推荐"),
     "scenario": ("scenario", "场景"),
     "work": ("work", "任务"),
     "best": ("recommended", "推荐"),
-    "article": ("the hardware article says", "硬件选型文章推荐"),
-    "article_holds": ("the hardware article says (holds it)", "硬件选型文章推荐（能否放下）"),
-    "assumed": ("Shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine",
-                "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测"),
+    "article_holds": ("usual advice (holds it)", "通行建议（能否放下）"),
+    "assumed": ("Shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine.",
+                "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测。"),
     "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
                 "来源：内存与时间为计算值；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u)。"),
     "remarks": ("Remarks", "说明"),
@@ -147,6 +153,11 @@ WORDS = {
         "该形状有 {0}e9 参数；按您给出的 {1}e9 计算，平摊到各层",
     ),
     "assumed_sizes": ("sizes assumed where the file leaves them open: {0} (--input says others)", "文件未定的尺寸按假设值：{0}（可用 --input 指定）"),
+    "split_none": ("tensor parallel: no pairs of products are known to split (it has {0}), so layouts use data, sharding and pipeline",
+                   "张量并行：没有已知可切分的乘积对（含 {0}），切分方案只用数据、分片与流水线并行"),
+    "split_found": ("tensor parallel: {0} {1} split in pairs over devices that divide {2}", "张量并行：{0} 个 {1} 可成对切分，卡数须整除 {2}"),
+    "split_whole": ("tensor parallel: {0} {1} split in pairs over devices that divide {2}; whole on every device: {3}",
+                    "张量并行：{0} 个 {1} 可成对切分，卡数须整除 {2}；每卡完整保留：{3}"),
     "script_precision": ("precision {0}: as the script trains; --precision asks about another", "精度 {0}：与脚本一致；可用 --precision 改问其他精度"),
     "script_precision_other": ("precision {0} was asked for; the script itself trains in {1}", "按所问精度 {0} 计算；脚本本身以 {1} 训练"),
     "script_no_optimizer": ("the script takes no optimizer step: {0} is reckoned with (--optimizer, or --inference)",
@@ -211,19 +222,17 @@ WORDS = {
     "not_along": ("without sequence parallel", "无序列并行"),
     "recompute": ("recompute", "重算"),
     "day": ("days", "天"),
-    "arith": ("50 runs a day x 0.34 h x 365 = 6,205 h", "每天 50 次 × 0.34 小时 × 365 = 6,205 小时"),
-    "differs": ("article", "文章"),
     # the answer in a handful of sentences
     "ans_need": ("{model} ({params} parameters), {what} ({job}): {need} on one device ({span}).",
-                 "{model}（{params} 参数），{what}（{job}）：单设备需要 {need}（{span}）。"),
+                 "{model}（{params}参数），{what}（{job}）：单设备需要 {need}（{span}）。"),
     "ans_need_whole": ("{model} ({params} parameters), {what} ({job}): {need} on one device in one pass ({span}).",
-                       "{model}（{params} 参数），{what}（{job}）：单设备一次算完整批需要 {need}（{span}）。"),
-    "ans_how": (" That counts on {passes}{split}: {need} on each device ({span}).", "按{passes}{split}计算，每设备 {need}（{span}）。"),
+                       "{model}（{params}参数），{what}（{job}）：单设备一次算完整批需要 {need}（{span}）。"),
+    "ans_how": (" That counts on {passes}{split}: {need} on each device ({span}).", "算法：{passes}{split}；每设备 {need}（{span}）。"),
     "how_passes": ("{0} passes of {1} a step, gradients accumulated", "每步 {0} 次、每次 {1}（梯度累积）"),
     "how_pass": ("one pass of {1} a step", "每步一次、每次 {1}"),
     "ans_take": ("Take {name}: {why}, {time} {unit}{cost}.", "建议 {name}：{why}，{unit} {time}{cost}。"),
-    "ans_take_hours": ("Take {name}: done in {hours} ({low} to {high}){limit}, {energy}{cost}.",
-                       "建议 {name}：{hours} 完成（{low} 至 {high}）{limit}，{energy}{cost}。"),
+    "ans_take_hours": ("Take {name}: done in {hours} ({span}){limit}, {energy}{cost}.",
+                       "建议 {name}：{hours}完成（{span}）{limit}，{energy}{cost}。"),
     "ans_limit": (" of the {0} allowed", "，限时 {0}"),
     "ans_take_rate": ("Take {name}: 99 of 100 requests answered within {p99}, up to {most}/s within {limit}{cost}.",
                       "建议 {name}：P99 为 {p99}；{limit} 内每秒最多 {most} 个请求{cost}。"),
@@ -256,7 +265,9 @@ WORDS = {
     "ans_sure": ("How sure: of the memory, {memory}; of the time, {time}{recalled}.", "把握：内存：{memory}；时间：{time}{recalled}。"),
     "sure_yes": ("even the high end of the estimate fits", "估计区间的上端也放得下"),
     "sure_tight": ("the estimate fits, its high end ({high}) does not: try before buying", "估计值放得下，区间上端（{high}）放不下：购买前请先试"),
-    "sure_measured": ("by this machine's measured rates", "按本机实测速率"),
+    "sure_measured": ("by this machine's measured rates, {low} to {high} times the figure", "按本机实测速率，实际为该值的 {low} 至 {high} 倍"),
+    "sure_planned": ("this model's own kernels at assumed shares of a CPU's peak, {low} to {high} times the figure (yuloh calibrate measures)",
+                     "本模型的各个算子 × 假设效率，实际为该值的 {low} 至 {high} 倍（yuloh calibrate 可实测）"),
     "sure_assumed": ("catalogue peak x an assumed share, 0.7 to 1.6 times the figure (40 of 46 published times lie within)", "目录峰值 × 假设效率，实际为该值的 0.7 至 1.6 倍（46 个公开数据中 40 个在此区间内）"),
     "sure_assumed_experts": ("catalogue peak x an assumed share, with experts 0.7 to 2.6 times the figure (a width that four published runs set)", "目录峰值 × 假设效率，含专家时实际为该值的 0.7 至 2.6 倍（此宽度取自四次公开运行）"),
     "sure_recalled": ("; some figures of this device are unchecked (yuloh advise --show)", "；该设备部分数据未核实（yuloh advise --show）"),
@@ -279,7 +290,7 @@ WORDS = {
                         "没有设备能在 {limit} 内应答：最快的 {name} 单个请求需 {alone}。可改 --p99 MS 或 --precision int8。"),
     "by_use": ("Recommended, by what it is bought for", "按用途推荐"),
     "for": ("for", "用途"),
-    "use_course": ("course work", "课程作业"),
+    "use_course": ("consumer card", "消费级显卡"),
     "use_workstation": ("workstation", "工作站"),
     "use_server": ("server", "服务器"),
     "use_china": ("made for China", "国产或中国特供"),
@@ -318,14 +329,14 @@ WORDS = {
     "order_speed": (" Twice as fast makes up for a quarter more.", "速度翻倍可抵消多出的四分之一。"),
     "serve_means": ("Load is the share of what full batches keep up with; 90 % is the most that is planned with.", "负载为满批处理能力的占比；规划上限为 90 %。"),
     "rates_means": ("{0} does most for it; rates are at the best batch, without waiting.", "{0} 效率最高；速率为最佳批大小下，不含排队。"),
-    "matrix_means": ("The first figure is reckoned with; those in brackets are what other sources say.", "第一个数值用于计算；括号内为其他来源的数值。"),
+    "matrix_means": ("The first figure is reckoned with; those in brackets are what other kinds of sources say (docs/advise.md): yuloh advise --show NAME.", "第一个数值用于计算；括号内为其他类别来源的数值（docs/advise.md）：yuloh advise --show 名称。"),
     "scenarios_means": ("yuloh advise --scenario NAME shows every candidate and why.", "yuloh advise --scenario 名称 列出全部候选与理由。"),
-    "article_mark": ("*: recommended by the article on choosing hardware that these tasks are taken from", "*：任务来源的硬件选型文章所推荐"),
+    "article_mark": ("*: the usual advice for such a task, from the article on choosing hardware that docs/advise.md describes", "*：此类任务的通行建议，出自 docs/advise.md 所述的硬件选型文章"),
     "scenario_best": ("Ours: {name}, {took}: best by {by} of the {n} of {m} candidates that do it.", "我们推荐：{name}，{took}：{m} 个候选中 {n} 个可行，按{by}此方案最优。"),
     "scenario_layout": (" Layout {layout}; {talk} of the time is communication.", "切分 {layout}；通信占 {talk}。"),
-    "scenario_article": ("The article's {name} does it too: {took}, {more} the {by}.", "文章的 {name} 也可行：{took}，{by}为 {more}。"),
-    "scenario_article_same": ("The article's {0} is the same.", "文章的 {0} 与此相同。"),
-    "scenario_article_no": ("The article's {0} does not do it by our reckoning.", "按我们的计算，文章的 {0} 不可行。"),
+    "scenario_article": ("Usually advised: {name}: {took}, {more} the {by}.", "通行建议 {name} 也可行：{took}，{by}为 {more}。"),
+    "scenario_article_same": ("Usually advised: {0}: the same.", "通行建议 {0} 与此相同。"),
+    "scenario_article_no": ("Usually advised: {0}: does not do it by our reckoning.", "通行建议 {0}：按我们的计算不可行。"),
     "name": ("name", "名称"),
     "model": ("model", "模型"),
     "parameters": ("parameters", "参数"),
@@ -369,10 +380,27 @@ def remark(said, language: str = "en") -> str:
     return word(key, language, *(f"{a:g}" if isinstance(a, float) else a for a in args))
 
 
-def short(name: str) -> str:
+NAMES = ((" (this machine)", "（本机）"), (", one die of two", "，双芯之一"), (", two sockets of 64 cores", "，双路 64 核"), (", two sockets", "，双路"),
+         (", one GPU of 72", "，72 卡之一"), (" threads", " 线程"))
+LINKS = ((", ", "，"), (" for each device", "/设备"), (" for each server", "/服务器"), (" a server", "/服务器"))
+
+
+def short(name: str, language: str = "en") -> str:
     """A device's name without its maker, for tables."""
     for maker in catalogue.makers():
         name = name.removeprefix(maker + " ")
+    return _local(name, NAMES, language)
+
+
+def local_name(name: str, language: str) -> str:
+    """A device's whole name."""
+    return _local(name, NAMES, language)
+
+
+def _local(name: str, pairs, language: str) -> str:
+    if language == "zh":
+        for english, chinese in pairs:
+            name = name.replace(english, chinese)
     return name
 
 
@@ -381,21 +409,24 @@ def unit(name: str, language: str = "en") -> str:
     return word(name, language) if name in WORDS else f"{name}s"
 
 
-def times(value: float) -> str:
-    return f"{three(value)}x"
+def times(value: float, language: str = "en") -> str:
+    return f"{three(value)}{' 倍' if language == 'zh' else 'x'}"
 
 
 def ratio(value: float, least: float, language: str) -> str:
     """How many times the least; of nothing no number of times makes something."""
     if math.inf in (value, least):
         return word("unknown_times", language)
-    return times(value / least) if least else times(1.0) if not value else word("many_times", language)
+    return times(value / least if least else 1.0, language) if least or not value else word("many_times", language)
 
 
 def gib(value: float) -> str:
     if value < 2**20 / 100:
-        return f"{three(value / 2**10)} KiB" if value >= 1 else "0 MiB"
-    return f"{three(value / 2**30)} GiB" if value >= 2**20 * 100 else f"{three(value / 2**20)} MiB"
+        return f"{three(value / 2**10)} KiB" if value >= 1 else "0"
+    for unit, scale in (("TiB", 2**40), ("GiB", 2**30)):
+        if value >= scale or unit == "GiB" and value >= 2**20 * 100:
+            return f"{three(value / scale)} {unit}"
+    return f"{three(value / 2**20)} MiB"
 
 
 def span(interval) -> str:
@@ -404,11 +435,22 @@ def span(interval) -> str:
 
 
 def hours(value: float, language: str = "en") -> str:
-    if value < 1:
+    """ "45.0 s", "12.3 min", "4.87 h", "3.39 days" """
+    if value * 3600 < 90:
         return duration(value * 3600)
-    if value < 72:
-        return f"{three(value)} h"
-    return f"{three(value / 24)} {word('day', language)}"
+    scale, unit = _unit_of(value)
+    return f"{three(value * scale)} {word(unit, language)}"
+
+
+def _unit_of(value: float):
+    return (60, "min") if value < 1 else (1, "h") if value < 72 else (1 / 24, "day")
+
+
+def hours_span(interval, language: str = "en", between: str = " - ") -> str:
+    """Low and high of hours, both in the unit of the figure between them: "3.41 - 7.79 h"."""
+    low, point, high = interval
+    scale, unit = (3600, "s") if point * 3600 < 90 else _unit_of(point)
+    return f"{three(low * scale)}{between}{three(high * scale)} {word(unit, language)}"
 
 
 def brackets(said: str, language: str) -> str:
@@ -419,6 +461,10 @@ def colon(language: str) -> str:
     return "：" if language == "zh" else ": "
 
 
+def stop(language: str) -> str:
+    return "。" if language == "zh" else "."
+
+
 def class_words(a: Dict[str, object], language: str = "en") -> str:
     """The class of a model; that its training fits no common card is said of such a training alone."""
     plain = a["job"]["training"] and not a["job"].get("lora")
@@ -427,17 +473,15 @@ def class_words(a: Dict[str, object], language: str = "en") -> str:
 
 
 def network(name: str, language: str = "en") -> str:
-    if language != "zh":
-        return name
-    for english, chinese in ((", ", "，"), (" for each device", "/设备"), (" for each server", "/服务器"), (" a server", "/服务器")):
-        name = name.replace(english, chinese)
-    return name
+    return _local(name, LINKS, language)
 
 
 def number(value: float, language: str = "en") -> str:
-    """7e9 -> "7.00e9", 25557032 -> "25.6e6", in Chinese 70.0 亿, 2,560 万; small whole numbers as they are."""
+    """7e9 -> "7.00e9", 25557032 -> "25.6e6", in Chinese 70.0 亿, 2,560 万, 12 个; small whole numbers as they are."""
     if language == "zh" and value >= 1e5:
         return f"{three(value / 1e8)} 亿" if value >= 1e8 else f"{three(value / 1e4)} 万"
+    if language == "zh":
+        return f"{value:,.0f} 个"
     for scale, end in ((1e12, "e12"), (1e9, "e9"), (1e6, "e6")):
         if value >= scale:
             return f"{three(value / scale)}{end}"
@@ -454,10 +498,15 @@ def layout(job: Dict[str, object], language: str = "en") -> str:
     if job["mp"] > 1 and job["training"]:
         parts.append(word("along" if job["sequence_parallel"] else "not_along", language))
     if job["recompute"] != "none":
-        parts.append(f"{word('recompute', language)} {job['recompute']}")
+        parts.append(_kind("recompute", job["recompute"], language))
     if job["offload"] != "none":
-        parts.append(f"offload {job['offload']}")
+        parts.append(_kind("offload", job["offload"], language))
     return comma(language).join(parts) or "–"
+
+
+def _kind(option: str, value: str, language: str) -> str:
+    """"recompute full" as it is typed; in Chinese what that does."""
+    return word(f"{option}_{value}", language) if language == "zh" else f"{option} {value}"
 
 
 def comma(language: str) -> str:
@@ -502,9 +551,14 @@ def talk_share(layout_: Dict[str, object]) -> float:
     return talk / layout_["seconds"][1]
 
 
+def share(value: float) -> str:
+    """Of a peak; a peak that is exceeded was measured too low."""
+    return percent(value) if value <= 1 else "–"
+
+
 def factor(value: float) -> str:
-    percent = round((value - 1) * 100)
-    return f"{percent:+d} %" if percent else "0 %"
+    more = round((value - 1) * 100)
+    return f"{more:+d} %" if more else "0 %"
 
 
 def cost(value: Optional[float], currency: str) -> str:

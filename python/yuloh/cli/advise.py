@@ -267,7 +267,7 @@ def _carry_out(args) -> int:
         return _told(found)
     parts = [text.report(found, args.language, args.all)]
     if "yearly" in found:
-        parts.append(tables_goal.yearly_words(found, args.language))
+        parts.append("\n".join(text.paragraph(tables_goal.yearly_words(found, args.language))))
     files = [f"File: {name}" for name in (args.html, args.fleet) if name]
     if args.fleet:
         lay = found["layouts"]
