@@ -261,7 +261,8 @@ def test_a_planned_transformer_splits_as_the_formulas_say(mp):
 
     network, *_, facts = network_of_model(GPT, [([4, SEQ], "int64")], dict(GPT_JOB), "gpt")
     assert network["split_by"] == HEADS and network["split_sent"] == 2 * LAYERS * SEQ * H
-    assert "16 Linears split in pairs" in facts["notes"][-1] and "2 x Embedding" in facts["notes"][-1]
+    said = words.remark(facts["notes"][-1])
+    assert "16 Linears split in pairs" in said and "2 x Embedding" in said
     device = catalogue.core_device(catalogue.find_device("a100-80"))
 
     def share(shape, item):
@@ -283,7 +284,7 @@ def test_a_planned_transformer_splits_as_the_formulas_say(mp):
 def test_what_does_not_split_is_said():
     def note(model, shape, dtype="float32"):
         network, *_, facts = network_of_model(model, [(shape, dtype)], dict(GPT_JOB), "x")
-        return network.get("split_by", 0), facts["notes"][-1]
+        return network.get("split_by", 0), words.remark(facts["notes"][-1])
 
     by, said = note(paddle.vision.models.resnet18, [4, 3, 64, 64])
     assert by == 0 and "no pairs of products" in said and "20 x Conv2D" in said

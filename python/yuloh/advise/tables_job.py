@@ -58,9 +58,9 @@ def plan(a, language: str) -> Optional[Section]:
     best = found[0]
     rows = [[_wrapped(r, language), w.gib(r["saved"]), f"+{percent(r['time_added'])}"] for r in found]
     head = [w.word(k, language) for k in ("recompute_layer", "saves", "time")]
+    one, said = ("layer", "each") if ", " in best["name"] else ("block", "block") if best["count"] > 1 else (f"self.{best['name']}", "one")
     code = ["from paddle.distributed.fleet.utils import recompute",
-            f"x = recompute(block, x)  # {w.word('recompute_code_many', language, best['name'])}" if best["count"] > 1 else
-            f"x = recompute(self.{best['name']}, x)  # {w.word('recompute_code', language, best['name'])}"]
+            f"x = recompute({one}, x)  # {w.word(f'recompute_code_{said}', language, best['name'])}"]
     key = "plan_means_many" if best["count"] > 1 else "plan_means"
     notes.append(w.word(key, language, name=best["name"], n=best["count"], saved=w.gib(best["saved"])))
     return Section("plan", title, head, rows, code=code, notes=notes)
