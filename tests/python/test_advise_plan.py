@@ -179,7 +179,7 @@ def test_this_machine_has_one_time(training):
     seconds = [facts["seconds"][k] for k in ("low", "value", "high")]
     assert own["seconds"] == pytest.approx(seconds, rel=1e-6) and found["verdict"]["picks"]
     alone = answer(Question(network, "decoder", job=dict(job), devices=[here, catalogue.find_device("t4")], focus="this"))
-    assert alone["devices"][1]["seconds"] == other["seconds"] and own["total"] == alone["devices"][0]["total"]
+    assert alone["devices"][1]["seconds"] == other["seconds"]
     shown = tables.sections(found, "en")
     assert any(words.duration(seconds[1]) in note for s in shown if s.name == "plan" for note in s.notes)
     twice = Question(network, "decoder", job={**job, "batch": 16, "micro": 8}, devices=[here], focus="this", facts=facts)

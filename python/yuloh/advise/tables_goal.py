@@ -8,7 +8,7 @@ from typing import Optional
 
 from ..report.text import duration, percent, three
 from . import words as w
-from .section import Section
+from .section import Section, device_row
 from .tables_answer import order_note
 
 FEW = 5
