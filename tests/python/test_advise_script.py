@@ -176,3 +176,18 @@ def test_a_layer_that_branches_on_data_is_planned_along_zeros(tmp_path):
 
 def test_arguments_without_a_script():
     assert "arguments after --" in run("resnet50", "--", "--epochs", "3", ok=2).stderr
+
+
+@pytest.mark.parametrize("then", ["", "assert float(net(paddle.ones([16, 64])).abs().max()) > 0\n"])
+def test_checkpoints_of_a_script_stay(tmp_path, then):
+    """What it saves before its first step is not written, dry or for real; loading it gives it back."""
+    mine = tmp_path / "init.pdparams"
+    mine.write_bytes(b"trained for weeks")
+    text = (
+        f"paddle.save(net.state_dict(), {str(mine)!r})\nfrom paddle.framework import save, load\nsave(net.state_dict(), 'new.pdparams')\n"
+        f"os.chdir({str(tmp_path)!r})\nnet.set_state_dict(paddle.load('init.pdparams'))\nassert set(load({str(mine)!r}, return_numpy=True)) == set(net.state_dict())\n"
+        "paddle.jit.save(net, 'saved', input_spec=[paddle.static.InputSpec([None, 64])])\n"
+    )
+    found = json.loads(run(script(tmp_path, text + then + "step()"), "--device", "t4", "--json").stdout)
+    assert found["model"]["params"] == 4810
+    assert mine.read_bytes() == b"trained for weeks" and sorted(p.name for p in tmp_path.iterdir()) == ["init.pdparams", "train.py"]

@@ -162,10 +162,11 @@ def main(text: str) -> None:
 
 def _found(asked: dict) -> dict:
     from ..device import place
-    from . import from_plan, user_file
+    from . import from_plan, spared, user_file
     from .facts import dry_run
 
     place.only_planned = True
+    spared.spare_files()
     job = asked["job"]
     specs = asked["specs"] and [(list(shape), dtype) for shape, dtype in asked["specs"]]
     with dry_run() if asked["dry"] else contextlib.nullcontext():
