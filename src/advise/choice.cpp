@@ -280,7 +280,7 @@ std::optional<GroupDecoding> decoding_on(const Network& n, const Job& base, cons
 
 double with_energy(const Device& d, double energy, bool listed) {
   if (!(energy >= 0 && energy <= 1e6))
-    value_error("advise: energy-price must be from 0 to 1e6, got ", energy, ".");
+    value_error("advise: --energy-price must be from 0 to 1e6, got ", energy, ".");
   return d.watts > 0 && (d.price >= 0 || !listed) ? std::max(d.price, 0.0) + d.watts / 1000 * energy : -1;
 }
 
