@@ -185,7 +185,7 @@ def whatif(q: Question, answer: Dict[str, object]) -> dict:
     grid = _core.advise_grid(q.network, q.job, [q.core_device(d) for d in chosen], q.fabric, {**axes, **shared})
     return {
         "axes": axes,
-        **{k: [[_short(v / 2**30) for v in one] for one in grid[k]] for k in ("low", "point", "high")},
+        **{k: [[_short(v / 2**30, 6) for v in one] for one in grid[k]] for k in ("low", "point", "high")},
         "memory_of": grid["memory_of"],
         "seconds": [[_short(v) for v in one] for one in grid["seconds"]],
         "devices": [
@@ -227,5 +227,5 @@ def _start(q: Question, answer: Dict[str, object]):
     return start, {**shared, **({"ep": job["ep"]} if q.network["experts"] > 0 else {})}
 
 
-def _short(v: float) -> Optional[float]:
-    return None if math.isnan(v) else float(f"{v:.4g}")
+def _short(v: float, digits: int = 4) -> Optional[float]:
+    return None if math.isnan(v) else float(f"{v:.{digits}g}")
