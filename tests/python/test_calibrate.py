@@ -142,9 +142,35 @@ def test_what_is_no_file_of_this_version_is_refused_everywhere(record, monkeypat
             read()
     monkeypatch.setenv("YULOH_DEVICE_FILE", str(path))
     catalogue.this_machine.cache_clear()
-    with pytest.raises(ValueError, match="calibrate"):
-        catalogue.this_machine()
+    assert "calibrate" in catalogue.this_machine()["remark"]
     catalogue.this_machine.cache_clear()
+
+
+def bad_files(record, tmp_path):
+    """Device files of this machine that cannot be used, or are hardly of use."""
+    good = json.loads(record.read_text())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "latin").write_bytes(b"\xff\xfe{}")
+    for name, text in {"none": "[3]", "empty": "", "half": record.read_text()[:999], "old": json.dumps({**good, "version": 1}),
+                       "slow": json.dumps({**good, "peaks": {**good["peaks"], "copy": 1e-3, "read": 1e-3}}),
+                       "wide": json.dumps({**good, "spread": 101.83, "disturbed": "the machine was busy"})}.items():
+        (tmp_path / name).write_text(text)
+    return [*sorted(p.name for p in tmp_path.iterdir()), "none/below.json"]
+
+
+def test_no_device_file_of_this_machine_stops_advice(record, tmp_path):
+    """About others or about itself, of numbers or of a script: a remark says what is not used."""
+    script = record.parent / "bad_files_script.py"
+    script.write_text("import paddle\nnet = paddle.nn.Linear(4, 4)\nopt = paddle.optimizer.Adam(parameters=net.parameters())\n"
+                      "net(paddle.ones([2, 4])).mean().backward()\nopt.step()\n")
+    for name in bad_files(record, tmp_path):
+        for words in (("resnet50", "--device", "this"), (str(script), "--device", "this,t4")):
+            done = subprocess.run([sys.executable, "-m", "yuloh.cli", "advise", *words], capture_output=True, text=True,
+                                  env={**os.environ, "YULOH_DEVICE_FILE": str(tmp_path / name)})
+            assert done.returncode == 0, (name, words, done.stderr)
+            said = " ".join(done.stdout.split())
+            assert ("device file is not used" in said) == (name not in ("wide", "none/below.json")), (name, said)
+            assert said.count("device file is not used") <= 1
 
 
 def test_the_file_of_another_machine_says_so(record, monkeypatch):

@@ -66,6 +66,9 @@ def question_from(args):
     entries = catalogue.user_devices(args.devices_file) if args.devices_file else []
     prices, currency = prices_of.load_prices(args.prices, entries) if args.prices else ({}, "")
     chosen, focus = _devices(args, entries)
+    for entry in chosen:
+        if entry.get("remark") and entry["remark"] not in (planned or {"notes": ()})["notes"]:
+            remarks = [*remarks, entry["remark"]]
     if args.energy_price is not None:
         prices = prices_of.with_energy(prices, chosen or catalogue.reckoned(), args.energy_price)
     return question.Question(

@@ -181,11 +181,14 @@ TWO_SHARES = {"slower": 1.4, "spread": 1.7}
 
 @lru_cache(maxsize=1)
 def this_machine() -> dict:
-    """The CPU at hand as an entry: what `yuloh calibrate` wrote where it did, else measured in a moment."""
+    """The CPU at hand as an entry: what `yuloh calibrate` wrote where it did and that can be, else measured in a moment;
+    `remark` says why what it wrote is not used."""
     from . import device_file
 
-    written = device_file.text()
-    return calibrated(device_file.record(written, device_file.default_path())) if written else _measured_now()
+    written, unused = device_file.own()
+    if written:
+        return calibrated(json.loads(written))
+    return {**_measured_now(), **({"remark": unused} if unused else {})}
 
 
 def calibrated(record: dict, ident: str = "this") -> dict:

@@ -11,11 +11,11 @@ import os
 import platform
 import pwd
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from .. import _core
 
-__all__ = ["default_path", "notes", "record", "text"]
+__all__ = ["default_path", "notes", "own", "record", "text"]
 
 
 def default_path() -> Path:
@@ -55,12 +55,27 @@ def text(device: Any = None) -> str:
     try:
         written = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        if device is None and isinstance(error, FileNotFoundError):
+        if device is None and isinstance(error, (FileNotFoundError, NotADirectoryError)):
             return ""
         raise ValueError(f"device file: cannot read {path} ({getattr(error, 'strerror', error)}). Hint: yuloh calibrate writes one.") from None
     if not written.strip():
         raise ValueError(f"device file: {path} is empty. Hint: yuloh calibrate writes one.")
     return written
+
+
+def own() -> Tuple[str, str]:
+    """(text of this machine's file, "") or, as an answer about it or about others must not hang on it, ("", the sentence on
+    why it cannot be used); ("", "") where there is none."""
+    try:
+        written = text()
+        if written:
+            from .catalogue import calibrated, core_device
+
+            entry = calibrated(record(written, default_path()))
+            _core.advise_layout(_core.advise_network({"params": 1e9})["network"], {}, core_device(entry), {})  # figures that can be
+    except ValueError as error:
+        return "", f"this machine's device file is not used: {str(error).removeprefix('advise: ')}"
+    return written, ""
 
 
 def record(written: str, path: Any = "") -> Dict[str, Any]:

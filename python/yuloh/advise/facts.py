@@ -293,9 +293,9 @@ class _Run:
                       accumulate=self.accumulate, recompute=bool(self.recomputed),
                       parameters=sum(p.size for p in parameters), trainable=sum(p.size for p in trained), layers=layers)
         from . import device_file
-        written = device_file.text(device)
+        written, unused = device_file.own() if device is None else (device_file.text(device), "")
         made = json.loads(_core.dry_facts(json.dumps(record), steady, written))
-        made["notes"] += device_file.notes(written) if written and device is None else []
+        made["notes"] += device_file.notes(written) if written and device is None else [unused] if unused else []
         return made
 
     def _batch(self):

@@ -12,6 +12,7 @@ from . import catalogue
 from .terms import DEGREES
 
 # Samples of one optimizer step where none are given, by class of size.
+WIDEST = 100.0  # the core takes no wider interval of time; a disturbed device file may say one
 DEFAULT_BATCH = (64, 32, 64, 512)
 # Tokens of an answer where none are given; 99 of 100 requests are then answered within a second and this for each token,
 # about as fast as one reads.
@@ -97,7 +98,8 @@ class Question:
         rest = made["total"][1] - next(x[2] for x in made["memory"] if x[0] == "runtime")
         found = {"runtime": max(1.0, process["value"] - rest), "runtime_doubt": (process["high"] - process["low"]) / 2}
         if took["value"] > 0:
-            found.update(slower=core.get("slower", 1.0) * took["value"] / made["seconds"][1], spread=max(1.0, took["high"] / took["value"]))
+            slower = core.get("slower", 1.0) * took["value"] / made["seconds"][1]
+            found.update(slower=min(max(slower, 1e-6), 1e6), spread=min(max(1.0, took["high"] / took["value"]), WIDEST))
         return found
 
     def freedom(self) -> Dict[str, object]:
