@@ -27,6 +27,7 @@ struct Changing {
     c.saved = before.memory.total.point - c.after.memory.total.point;
     c.time_factor = per_sample(c.after) / per_sample(before);
     c.fits = fits(c.after.memory, d), c.surely = surely_fits(c.after.memory, d);
+    c.same = row(what).same && j.batch == base.batch;
     if (c.saved > 1e6) list.push_back(std::move(c));
   }
   // A number of passes, layers or devices is the least whose high end fits, else whose estimate does.
@@ -104,7 +105,7 @@ struct Changing {
     if (!base.training && n.kind == ModelKind::kDecoder && cache_bytes(base) > 1)
       j = base, j.cache_bits = 8, add(ChangeKind::kCacheBits, "8", j);
   }
-  // Over 2, 4, 8 times as many devices, the batch of each staying: the fewest that fit, else the most.
+  // Over 2, 4, 8 times as many devices: the fewest that fit, else the most.
   template <class Set>
   void wider(ChangeKind what, Set set) {
     for (bool surely : {true, false})
@@ -118,12 +119,19 @@ struct Changing {
         if (fit(j, surely) || (k == 8 && !surely)) return add(what, detail, j);
       }
   }
+  // `k` times as many replicas share the batch, in as many fewer passes; what they cannot share grows.
+  void share(Job& j, double k) const {
+    if (std::fmod(base.batch, j.replicas()) != 0) return void(j.batch *= k);
+    if (j.micro > 0)
+      for (double of : divisors(base.batch / j.replicas()))
+        if (of <= base.micro) j.micro = of;
+  }
   void more_devices() {
     for (double stage : {1.0, 2.0, 3.0})
       if (base.training && (stage > base.stage || base.sharding == 1))
         wider(ChangeKind::kSharding, [&](Job& j, double k, std::string* s) {
           if (j.pp > 1 && stage > 1) return false;
-          j.stage = stage, j.sharding *= k, j.batch *= k;
+          j.stage = stage, j.sharding *= k, share(j, k);
           return *s = cat(stage, "/", j.sharding), true;
         });
     if (n.splits_by(2))
@@ -131,7 +139,7 @@ struct Changing {
             [&](Job& j, double k, std::string* s) { return j.mp *= k, *s = cat(j.mp), j.mp <= d.per_node; });
     if (n.experts > 0 && base.training)
       wider(ChangeKind::kExpertsOver, [&](Job& j, double k, std::string* s) {
-        j.ep *= k, j.dp *= k, j.batch *= k;
+        j.ep *= k, j.dp *= k, share(j, k);
         return *s = cat(j.ep), true;
       });
     if (n.transformer() && base.training)
@@ -165,7 +173,7 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
   std::stable_sort(c.list.begin(), c.list.end(), [](const Change& a, const Change& b) {
     if (a.surely != b.surely) return a.surely;
     if (a.fits != b.fits) return a.fits;
-    if (row(a.what).same != row(b.what).same) return row(a.what).same;
+    if (a.same != b.same) return a.same;
     return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
   });
   return std::move(c.list);

@@ -16,8 +16,9 @@ namespace yuloh::advise {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kLeastShare = 0.12;  // of the peak in training: below it devices mostly wait for one another
-constexpr double kYear = 24 * 365;    // hours
+constexpr double kMostWaiting =
+    0.75;  // of the time: from here on devices hardly do anything but wait for one another
+constexpr double kYear = 24 * 365;  // hours
 
 void positive(const char* what, double v, double high) {
   if (!(std::isfinite(v) && v > 0 && v <= high))
@@ -52,6 +53,7 @@ void check(const Goals& g, size_t devices) {
 // Alone: what does not fit one device needs a link between them; a CPU would take years over a large model.
 double most_of(const Network& n, const Job& j, const Device& d, double given, double most) {
   const bool alone = d.kind == DeviceKind::kEdge || d.kind == DeviceKind::kCpu || d.link <= 0;
+  given = d.pair_link > 0 ? std::max(given, 2.0) : given;
   return d.kind == DeviceKind::kCpu && j.training && size_class(n.params) >= 2 ? 0 : alone ? given : most;
 }
 
@@ -80,22 +82,24 @@ struct Chooser {
     o.hours = o.layout->step.seconds * (goals.samples / base.batch / 3600);
     o.time = o.hours.point * 3600;
     o.able = goals.hours == 0 || o.hours.point <= goals.hours;
+    o.sure = goals.hours == 0 || o.hours.high <= goals.hours;
     o.kilowatt_hours = o.hours.point * o.watts / 1000, o.cost = times_price(o.cost, o.hours.point);
     return o;
   }
 
-  // As many copies as keep the latency, or as make up `count` devices.
-  Option serving(const Device& d, double count) const {
+  // As many copies as keep the latency, or as make up `count` devices; `slow`: at the slow end of the
+  // interval.
+  Option serving(const Device& d, double count, bool slow = false) const {
     Option o;
-    o.able = false, o.time = kInfinite;
+    o.able = o.sure = false, o.time = o.slow = kInfinite;
     Job j = base;
     const auto with_batch = [&](double b) {
       Job k = j;
       k.batch = k.micro = b;
       return k;
     };
-    const auto held = [&](double b) { return fits(memory_of(n, with_batch(b), d), d); };
-    if (!least_group(n, j, d, free, [&](const Job&) { return held(1); })) return o;
+    const auto held = [&](double b) { return holds_full(n, with_batch(b), d); };
+    if (!least_group(n, j, d, f, free, [&](const Job&) { return held(1); })) return o;
     o.count = o.group = j.devices();
     if (count > 0 && free.dp > 0 && count != free.dp * o.group)
       value_error("advise: ", count, " devices are not ", free.dp, " copies of the model on ", o.group,
@@ -105,37 +109,49 @@ struct Chooser {
     double most = std::floor(goals.max_batch);
     while (most > 1 && !held(most)) most = std::floor(most / 2);
     std::vector<double> known;  // seconds of a batch, where they were asked for
+    const auto end_of = [&](const Interval& i) { return slow ? i.high : i.point; };
     const auto seconds = [&](double b) {
       const size_t i = static_cast<size_t>(b);
       if (i >= known.size()) known.resize(i + 1, -1);
-      if (known[i] < 0) known[i] = step_of(n, with_batch(b), d, f).seconds.point;
+      if (known[i] < 0) known[i] = end_of(step_of(n, with_batch(b), d, f).seconds);
       return known[i];
     };
-    const auto late = [&](double copies) {
-      return queue_of(goals.rate / copies, most, seconds).p99 > goals.p99;
+    const auto queue = [&](double rate) {
+      return queue_of(rate, most, seconds, static_cast<size_t>(in_flight(j)));
     };
+    const auto late = [&](double copies) { return queue(goals.rate / copies).p99 > goals.p99; };
     const auto settle = [&](Queue q) {
       o.p50 = q.p50, o.p99 = o.time = q.p99, o.batch = q.batch, o.load = q.load, o.busy = q.busy;
       o.seconds = step_of(n, with_batch(std::max(1.0, std::round(q.batch))), d, f).seconds;
     };
     constexpr double kMostCopies = 1e6;
-    double high = fixed > 0 ? fixed : std::max(1.0, std::ceil(goals.rate * seconds(most) / most / kMostLoad));
+    double high =
+        fixed > 0 ? fixed
+                  : std::max(1.0, std::ceil(goals.rate * seconds(most) / in_flight(j) / most / kMostLoad));
     double low = high - 1;
     while (fixed == 0 && high <= kMostCopies && seconds(1) <= goals.p99 && late(high)) low = high, high *= 2;
     if (high > kMostCopies || seconds(1) > goals.p99 ||
         (fixed > 0 && late(high)))  // not even a request alone, or not so many
-      return settle(queue_of(1e-3 / seconds(1), most, seconds)), o;
+      return settle(queue(1e-3 / seconds(1))), o;
     while (high - low > 1) {
       const double mid = std::floor((low + high) / 2);
       (late(mid) ? low : high) = mid;
     }
     o.copies = high, o.able = true;
-    settle(queue_of(goals.rate / high, most, seconds));
+    settle(queue(goals.rate / high));
+    const Interval alone = step_of(n, with_batch(1), d, f).seconds;
+    const double slower = slow ? 1 : alone.high / alone.point;
+    o.slow = queue_of(
+                 goals.rate / high, most, [&](double b) { return slower * seconds(b); },
+                 static_cast<size_t>(in_flight(j)))
+                 .p99;
+    o.sure = o.slow <= goals.p99;
     // How much more these copies could take.
-    double holds = goals.rate, breaks = std::max(goals.rate, kMostLoad * most / seconds(most) * high);
+    double holds = goals.rate,
+           breaks = std::max(goals.rate, kMostLoad * most / seconds(most) * in_flight(j) * high);
     for (int i = 0; i < 12 && breaks > holds * 1.01; ++i) {
       const double mid = (holds + breaks) / 2;
-      (queue_of(mid / high, most, seconds).p99 > goals.p99 ? breaks : holds) = mid;
+      (queue(mid / high).p99 > goals.p99 ? breaks : holds) = mid;
     }
     o.most_rate = holds;
     o.count = o.group * o.copies;
@@ -167,8 +183,7 @@ struct Chooser {
       if (trains && count > d.per_node && d.kind == DeviceKind::kEdge)
         break;  // boards are not clustered for training
       auto o = held_by(d, count);
-      if (!o || (!trains && base.training && count > 1 && o->layout->step.share_of_peak < kLeastShare))
-        continue;
+      if (!o || (!trains && count > 1 && waiting_share(o->layout->step) > kMostWaiting)) continue;
       add(i, std::move(o));
       if (!trains) break;
     }
@@ -189,6 +204,22 @@ struct Chooser {
     }
     if (at == all.end() || !at->able) return std::nullopt;
     return static_cast<size_t>(at - all.begin());
+  }
+
+  // Where the first keeps its time by the estimate alone: the least of its device that keeps it even at the
+  // slow end.
+  void make_sure(const std::vector<Device>& devices) {
+    if (!made.ranking.first || made.options[*made.ranking.first].sure) return;
+    const Option& first = made.options[*made.ranking.first];
+    std::optional<Option>& to = made.sure;
+    if (serves) {
+      Option o = serving(devices[first.device], 0, true);
+      o.device = first.device;
+      if (o.able) to = std::move(o);
+      return;
+    }
+    for (const Option& o : made.options)
+      if (o.device == first.device && o.able && o.sure && (!to || o.count < to->count)) to = o;
   }
 
   void mark_pareto() {
@@ -233,6 +264,7 @@ Choice choose(const Network& n, const Job& base, const std::vector<Device>& devi
     asked.number = true, asked.given = c.given(device, devices[device]);
     c.rank_by(asked, market);
   }
+  c.make_sure(devices);
   if (c.trains) c.mark_pareto();
   return std::move(c.made);
 }
@@ -246,13 +278,14 @@ RateOption rates_of(const Network& n, const Job& base, const Device& d, const Fa
     if (d.peak(precision) <= 0) return found;
     Job j = base;
     j.precision = precision, j.training = false;
-    const auto held = [&](const Job& k) { return fits(memory_of(n, k, d), d); };
-    Freedom fixed = free;
-    if (fixed.mp == 0) fixed.mp = 1;  // of one device, unless a group was asked for
+    const auto held = [&](const Job& k) { return holds_full(n, k, d); };
+    Freedom fixed = free;  // of one device, unless a group was asked for
+    if (fixed.mp == 0) fixed.mp = 1;
+    if (fixed.pp == 0) fixed.pp = 1;
     for (double b = 1; b <= max_batch; b *= 2) {
       j.batch = j.micro = b;
-      if (!least_group(n, j, d, fixed, held)) break;
-      found = std::max(found, b / step_of(n, j, d, f).seconds.point / j.devices());
+      if (!least_group(n, j, d, f, fixed, held)) break;
+      found = std::max(found, in_flight(j) * b / step_of(n, j, d, f).seconds.point / j.devices());
     }
     return found;
   };
@@ -269,7 +302,7 @@ std::optional<GroupDecoding> decoding_on(const Network& n, const Job& base, cons
   check(free);
   Job j = base;
   GroupDecoding r;
-  if (!least_group(n, j, d, free, [&](const Job& k) {
+  if (!least_group(n, j, d, f, free, [&](const Job& k) {
         r.decoding = decoding_of(n, k, d, f, share);
         return r.decoding.most.point >= 1;
       }))

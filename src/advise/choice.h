@@ -27,12 +27,14 @@ struct Option : Way {
   std::optional<Layout> layout;  // where no rate is served
   Interval hours;                // of a training
   double kilowatt_hours = 0;     // of the devices alone
+  bool sure = true;              // the slow end of the interval is within the time or the latency too
   bool pareto = false;  // no other is both faster and cheaper (or, without prices, takes less energy)
   double group = 1;     // for a rate: devices that hold one copy of the model (tensor parallel)
   double copies = 0;
   double batch = 1;         // of requests, on average under this load (advise/queue.h)
   Interval seconds;         // of such a batch
   double p50 = 0, p99 = 0;  // seconds
+  double slow = 0;          // p99 at the slow end of the interval; infinite where they do not keep up
   double busy = 0;          // share of the time
   double load = 0;          // share of what they could keep up with
   double most_rate = 0;     // requests/s of all copies that keep the latency
@@ -41,15 +43,15 @@ struct Option : Way {
 };
 struct Choice {
   std::vector<Option> options;
-  Ranking ranking;  // of the options, by index
+  Ranking ranking;             // of the options, by index
+  std::optional<Option> sure;  // where the first is not: the least of its device that is; nothing: none is
 };
 // Of every device (`market`: what is said of each beside its figures):
 // - for a training, the fastest layout of every power of two (times the degrees that were given) up to
 //   goals.most;
 // - for a rate, the fewest copies that keep the latency; degrees in `free` are kept, dp is the number of
 // copies;
-// - else the least power of two that does the job at all and whose communication leaves a sensible share of
-//   the peak.
+// - else the least power of two that does the job at all and does not mostly wait for one another.
 // A number that was given is tried on the first device named, else on the one that would be taken.
 Choice choose(const Network& n, const Job& base, const std::vector<Device>& devices,
               const std::vector<Market>& market, const Fabric& f, const Goals& goals, const Freedom& free);

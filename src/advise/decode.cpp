@@ -40,9 +40,9 @@ Decoding decoding_of(const Network& n, Job j, const Device& d, const Fabric& f, 
   for (double b : batches) {
     DecodeRow row;
     row.batch = b, row.cache = b * request;
-    row.token = token_seconds(n, with_batch(b), d, f, n.seq + j.new_tokens / 2);
+    row.token = token_seconds(n, with_batch(std::ceil(b / j.pp)), d, f, n.seq + j.new_tokens / 2);
     row.tokens = b / row.token;
-    row.requests = b / (b * r.prompt + j.new_tokens * row.token);
+    row.requests = b / (b * r.prompt / std::min(b, j.pp) + j.new_tokens * row.token);
     r.rows.push_back(row);
   }
   return r;

@@ -9,8 +9,9 @@
 namespace yuloh::advise {
 
 struct DecodeRow {
-  double batch = 1;     // requests decoded together
-  double token = 0;     // seconds of one further token of each of them
+  double batch = 1;  // requests decoded together
+  double token =
+      0;  // seconds of one further token of each of them; a pipeline has a part of them in each stage
   double cache = 0;     // bytes of their keys and values, on one device
   double tokens = 0;    // generated a second, prompts not counted
   double requests = 0;  // finished a second, prompts counted: continuous batching

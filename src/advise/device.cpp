@@ -30,7 +30,8 @@ void check(const Device& d) {
   need("memory", d.memory, 1 << 20, 1e16), need("bandwidth", d.bandwidth, 1e6, 1e16);
   for (const PrecisionRow& p : Table<Precision>::rows)
     need(std::string(p.name) + " rate", d.peak(p.id), 0, 1e20);
-  need("link", d.link, 0, 1e16), need("host link", d.host_link, 0, 1e16), need("watts", d.watts, 0, 1e6);
+  need("link", d.link, 0, 1e16), need("link of a pair", d.pair_link, 0, 1e16),
+      need("host link", d.host_link, 0, 1e16), need("watts", d.watts, 0, 1e6);
   need("number per server", d.per_node, 1, 1 << 16), need("efficiency", d.matrix_efficiency, 0, 1),
       need("efficiency", d.stream_efficiency, 0, 1);
   if (d.spread != 0) need("spread", d.spread, 1, 100);

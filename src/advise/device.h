@@ -62,6 +62,7 @@ struct Device {
   double bandwidth = 0;                                  // bytes/s
   std::array<double, size_of_table<Precision>> peaks{};  // dense, operations/s; 0: not supported
   double link = 0;       // bytes/s each way to devices of the same node; 0: only over the host
+  double pair_link = 0;  // the same to the one device that a bridge joins it with; 0: no bridge
   double host_link = 0;  // bytes/s each way to host memory
   double watts = 0;
   double per_node = 8;           // devices of one server
@@ -75,14 +76,19 @@ struct Device {
 
   double peak(Precision p) const { return peaks[static_cast<size_t>(p)]; }
   double rate(Precision p) const;  // peak, or what is assumed of fp32 where that is not known
-  // bytes/s each way between two of a server; over the host, down and up again
-  double between() const { return link > 0 ? link : host_link / 2; }
+  // bytes/s each way inside a group of neighbours in a server; over the host, down and up again
+  double between(double group) const {
+    return link > 0 ? link : group <= 2 && pair_link > 0 ? pair_link : host_link / 2;
+  }
 };
 
 struct Fabric {
   double rate = 25e9;      // bytes/s each way, of one device, between nodes
   double rate_server = 0;  // of a whole server instead, shared by its devices; 0: as `rate` says
   double latency = 10e-6;  // seconds, of one message
+  bool alone = false;      // no network: what does not lie in one server cannot be
+
+  bool joins(const Device& d, double devices) const { return !alone || devices <= d.per_node; }
 
   double rate_of(double held) const { return rate_server > 0 ? rate_server / held : rate; }  // by a server
 };

@@ -42,6 +42,22 @@ void check_bits(const Job& j) {
   if (j.cache_bits != 0 && j.training)
     value_error("advise: cache-bits serves inference only. Hint: --inference.");
 }
+void check_served(const Job& j, const Network& n) {
+  if (j.recompute != Recompute::kNone)
+    value_error("advise: recompute is for training, got ", name(j.recompute),
+                ". Hint: leave --recompute or --inference away.");
+  if (j.offload == Offload::kOptimizer)
+    value_error(
+        "advise: inference has no optimizer states to offload. Hint: --offload all, for the weights.");
+  if (j.stage == 1 || j.stage == 2)
+    value_error("advise: sharding stage ", j.stage,
+                " shards what only a training has. Hint: --mp or --stage 3.");
+  if (n.kind == ModelKind::kDecoder) return;
+  for (const auto& [what, v] : {std::pair{"new-tokens", j.new_tokens}, {"cache-bits", j.cache_bits}})
+    if (v != 0)
+      value_error("advise: ", what, " is for models that generate tokens, got ", v, " for ", n.name, " (",
+                  name(n.kind), "). Hint: leave --", what, " away.");
+}
 void check_splits(const Job& j, const Network& n) {
   count("cp", j.cp), count("ep", j.ep), count("vpp", j.vpp, 1024);
   if (j.sequence_parallel && j.mp > 1 && std::fmod(n.seq, j.mp) != 0)
@@ -113,6 +129,7 @@ void check(const Job& j, const Network& n) {
   if (!(j.new_tokens >= 0 && j.new_tokens <= 1e7))
     value_error("advise: new-tokens must be 0 to 1e7, got ", j.new_tokens, ". Hint: check --new-tokens.");
   check_lora(j, n), check_bits(j);
+  if (!j.training) check_served(j, n);
   if (j.devices() > 1 << 20)
     value_error("advise: too many devices, got ", j.devices(), "; expected at most ", 1 << 20, ".");
   if (std::fmod(j.batch, j.replicas()) != 0)

@@ -139,6 +139,7 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
   if (!(devices >= 1 && devices <= 1 << 17 && devices == std::floor(devices)))
     value_error("advise: the number of devices must be whole and from 1 to ", 1 << 17, ", got ", devices,
                 ". Hint: check --devices.");
+  if (!f.joins(d, devices)) return {};
   if (base.offload != Offload::kNone && devices > 1 && free.stage && free.pp <= 1) {
     // First the layouts that fleet can do: of states on the host in stage 2, of everything in stage 3.
     Job j = base;

@@ -53,7 +53,7 @@ enum class ChangeKind : uint8_t {
 struct ChangeRow {
   ChangeKind id;
   const char* name;
-  bool same;  // the same training, the same results
+  bool same;  // the same training, the same results, where the batch stays
 };
 template <>
 struct Table<ChangeKind> {
@@ -76,6 +76,7 @@ struct Change {
   double saved = 0;                   // bytes of the fullest device
   double time_factor = 1;             // seconds of one sample on one device, after / before
   bool fits = false, surely = false;  // the estimate; even its high end
+  bool same = true;                   // the same training, the same results
 };
 
 // Single changes to `base` that are sensible to offer, those first that surely make it fit, then those whose

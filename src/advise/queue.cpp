@@ -32,28 +32,32 @@ double quantile(std::vector<double>& v, double share) {
 
 }  // namespace
 
-Queue queue_of(double rate, double most, const std::function<double(double)>& seconds) {
+Queue queue_of(double rate, double most, const std::function<double(double)>& seconds, size_t stages) {
   Queue q;
-  q.load = rate * seconds(most) / most;
+  const double share = 1 / static_cast<double>(std::max<size_t>(stages, 1));
+  q.load = rate * seconds(most) * share / most;
   if (!(q.load <= kMostLoad))
     return q.p50 = q.p99 = std::numeric_limits<double>::infinity(), q.busy = 1, q.batch = most, q;
   const std::vector<double>& at = arrivals();
   const size_t bound = static_cast<size_t>(std::min(most, static_cast<double>(kArrivals)));
   std::vector<double> took;
   took.reserve(kArrivals);
-  double free = 0, worked = 0;
+  std::vector<double> free(std::max<size_t>(stages, 1));  // of each stage, when
+  double worked = 0;
   size_t batches = 0;
   for (size_t i = 0; i < kArrivals; ++batches) {
-    const double start = std::max(free, at[i] / rate);
+    const double start = std::max(free[0], at[i] / rate);
     size_t end = i + 1;
     while (end < kArrivals && end - i < bound && at[end] / rate <= start) ++end;
     const double s = seconds(static_cast<double>(end - i));
-    worked += s, free = start + s;
+    worked += s * share;
+    double now = start;
+    for (double& of_stage : free) now = of_stage = std::max(now, of_stage) + s * share;
     for (; i < end; ++i)
-      if (i >= kWarmUp) took.push_back(free - at[i] / rate);
+      if (i >= kWarmUp) took.push_back(now - at[i] / rate);
   }
   q.batch = static_cast<double>(kArrivals) / static_cast<double>(batches);
-  q.busy = worked / free;
+  q.busy = worked / free[0];
   q.p50 = quantile(took, 0.50), q.p99 = quantile(took, 0.99);
   return q;
 }

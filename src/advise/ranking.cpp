@@ -22,13 +22,15 @@ struct Rule {
   const Asked& asked;
   Ranking r;
 
+  static bool host(const Market& m) { return m.host || m.use == Use::kCpu; }
+  static bool usual(const Market& m) { return row(m.use).usual && !host(m); }
   const Market& market(size_t i) const { return devices[ways[i].device]; }
   double amount(size_t i) const { return r.amount(ways[i]); }
 
   // What is meant for other work comes behind all that is meant for this.
   int grade(size_t i) const {
     const Market& m = market(i);
-    if (!row(m.use).usual && !asked.named && !r.priced) return 2;
+    if (!usual(m) && !asked.named && !r.priced) return 2;
     return m.small && asked.training && asked.size >= 2 ? 1 : 0;
   }
   // Of what costs nothing the power says which is less.
@@ -76,8 +78,7 @@ struct Rule {
   // The first of each use: no host where there is anything else, no board for the training of what is not
   // small. Of a large model few uses are left: the common cards besides, then others of the servers.
   void picks() {
-    const auto usual = [&](size_t i) { return row(market(i).use).usual; };
-    const bool any = std::any_of(r.each.begin(), r.each.end(), usual);
+    const bool any = std::any_of(r.each.begin(), r.each.end(), [&](size_t i) { return usual(market(i)); });
     const bool no_board = asked.training && asked.size > 0;
     std::vector<bool> in(ways.size());
     size_t taken = 0;
@@ -86,7 +87,7 @@ struct Rule {
     for (size_t i : r.each) {
       const Use u = market(i).use;
       if (asked.named || r.priced || r.first == i ||
-          !(of_use[static_cast<size_t>(u)] || (any && u == Use::kCpu) ||
+          !(of_use[static_cast<size_t>(u)] || (any && host(market(i))) ||
             (any && no_board && u == Use::kEdge)))
         take(i);
       of_use[static_cast<size_t>(u)] = true;

@@ -36,6 +36,7 @@ struct Market {
   Use use = Use::kServer;  // what it is bought for
   bool small = false;      // for inference and small training: not what a large model is trained on
   bool common = false;     // what large models are usually trained on
+  bool host = false;       // a CPU, whatever else it is bought for
 };
 
 struct Way {

@@ -75,7 +75,7 @@ struct Group {
 Group link_of(const Device& d, const Fabric& f, const Job& j, double span) {
   const double here = of_server(j.devices(), j.mp, d), between = f.rate_of(here);
   const double inside =
-      std::max(d.between(), Assumed::kLeastLink);  // a group over servers goes round inside each of them too
+      std::max(d.between(span), Assumed::kLeastLink);    // a group over servers goes round inside each too
   if (j.devices() > here && std::fmod(here, span) != 0)  // some of the groups
     return {(here > 1 ? std::min(between, inside) : between) * Assumed::kLink, f.latency};
   return {inside * Assumed::kLink, Assumed::kLatency};
@@ -87,6 +87,12 @@ double all_reduce(double bytes, double size, const Group& g) {
 
 double all_to_all(double bytes, double size, const Group& g) {  // every device sends all but its own share
   return size <= 1 ? 0 : (size - 1) / size * bytes / g.rate + size * g.latency;
+}
+
+// From a stage to the next, of so many positions of each sample of a pass.
+double hop_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double positions) {
+  const Group g = link_of(d, f, j, j.devices());
+  return activation_bytes(j) * positions * n.hidden * j.micro_batch() / g.rate + g.latency;
 }
 
 struct Pass {
@@ -262,6 +268,7 @@ void inference(StepTime& s, const Network& n, const Job& j, const Device& d, con
   add(s, TimeKind::kTensor, m * p.tensor);
   add(s, TimeKind::kExperts, m * p.experts);
   add(s, TimeKind::kContext, m * p.context);
+  add(s, TimeKind::kPipeline, (j.pp - 1) * hop_seconds(n, j, d, f, n.seq / j.cp));
   if (n.kind == ModelKind::kDecoder && j.new_tokens > 0)  // stages work on as many passes at once
     add(s, TimeKind::kTokens,
         j.new_tokens * std::max(1.0, j.passes() / j.pp) *
@@ -276,6 +283,13 @@ double of_server(double devices, double mp, const Device& d) {
   const double even = devices / std::ceil(devices / d.per_node);
   const bool whole = even == std::floor(even);
   return whole && (std::fmod(even, mp) == 0 || std::fmod(d.per_node, mp) != 0) ? even : d.per_node;
+}
+
+double waiting_share(const StepTime& s) {
+  double waits = 0;
+  for (const TimeItem& i : s.items)
+    if (i.what == TimeKind::kBubble || (row(i.what).talk && i.what != TimeKind::kOffload)) waits += i.seconds;
+  return waits / s.seconds.point;
 }
 
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context) {
@@ -300,7 +314,8 @@ double token_seconds(const Network& n, const Job& j, const Device& d, const Fabr
         all_to_all(activation_bytes(j) * n.active * n.hidden * b / j.mp, j.ep, link_of(d, f, j, j.mp * j.ep));
   const double launch = layers * (Assumed::kKernels + (n.experts > 0 ? Assumed::kKernelsToken : 0)) *
                         row(d.kind).launch * Assumed::kReplayed;
-  return j.pp * (std::max({read + Assumed::kRamp * launch, count, launch}) + talk);
+  const double hops = (j.pp - 1) * hop_seconds(n, j, d, f, 1);
+  return j.pp * (std::max({read + Assumed::kRamp * launch, count, launch}) + talk) + hops;
 }
 
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f) {

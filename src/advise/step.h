@@ -53,6 +53,8 @@ struct StepTime {
 // context, experts or sharding, data, pipeline, each of devices that follow one another.
 double of_server(double devices, double mp, const Device& d);
 
+// Share of the time in which devices wait for one another: communication between them, an idle pipeline.
+double waiting_share(const StepTime& s);
 // A token more for each of the micro-batch's sequences, when each has `context` behind it (decoders).
 double token_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double context);
 StepTime step_of(const Network& n, const Job& j, const Device& d, const Fabric& f);

@@ -54,7 +54,7 @@ template <class V, class T>
 void fields_device(V& v, T& d) {
   v("name", d.name), v("kind", d.kind), v("memory", d.memory), v("bandwidth", d.bandwidth);
   for (const PrecisionRow& p : Table<Precision>::rows) v(p.name, d.peaks[static_cast<size_t>(p.id)]);
-  v("link", d.link), v("host_link", d.host_link);
+  v("link", d.link), v("pair_link", d.pair_link), v("host_link", d.host_link);
   v("watts", d.watts), v("per_node", d.per_node), v("matrix_efficiency", d.matrix_efficiency);
   v("stream_efficiency", d.stream_efficiency), v("spread", d.spread), v("price", d.price),
       v("slower", d.slower);
@@ -62,7 +62,7 @@ void fields_device(V& v, T& d) {
 }
 template <class V, class T>
 void fields_fabric(V& v, T& f) {
-  v("rate", f.rate), v("rate_server", f.rate_server), v("latency", f.latency);
+  v("rate", f.rate), v("rate_server", f.rate_server), v("latency", f.latency), v("alone", f.alone);
 }
 template <class V, class T>
 void fields_axes(V& v, T& a) {
@@ -83,7 +83,7 @@ void fields_goals(V& v, T& g) {
 }
 template <class V, class T>
 void fields_market(V& v, T& m) {
-  v("use", m.use), v("small", m.small), v("common", m.common);
+  v("use", m.use), v("small", m.small), v("common", m.common), v("host", m.host);
 }
 template <class V, class T>
 void fields_way(V& v, T& w) {
@@ -238,7 +238,7 @@ nb::object change_list(nb::dict network, nb::dict job, nb::dict device, nb::dict
   for (const Change& c : together ? changes_to_fit(q.n, q.j, d, q.f) : changes(q.n, q.j, d, q.f)) {
     nb::dict one;
     one["what"] = name(c.what), one["detail"] = c.detail, one["saved"] = c.saved,
-    one["time_factor"] = c.time_factor, one["fits"] = c.fits;
+    one["time_factor"] = c.time_factor, one["fits"] = c.fits, one["same"] = c.same;
     one["after"] = object_of(c.after, d);
     r.append(one);
   }
@@ -266,15 +266,17 @@ nb::object grid(nb::dict network, nb::dict job, nb::list devices, nb::dict fabri
   r["memory_of"] = nb::cast(g.memory_of), r["seconds"] = nb::cast(g.seconds);
   return r;
 }
-nb::object queue(double rate, std::vector<double> seconds) {  // of batches 1, 2, ...
+nb::object queue(double rate, std::vector<double> seconds, size_t stages) {  // of batches 1, 2, ...
   if (seconds.empty() || !(rate > 0 && std::isfinite(rate)))
     value_error("advise: a queue needs a rate above 0 and the time of a batch, got rate ", rate, " and ",
                 seconds.size(), " times.");
   for (double s : seconds)
     if (!(s > 0 && std::isfinite(s)))
       value_error("advise: the seconds of a batch must be finite and above 0, got ", s, ".");
-  const Queue q = queue_of(rate, static_cast<double>(seconds.size()),
-                           [&](double b) { return seconds[static_cast<size_t>(b) - 1]; });
+  if (stages < 1 || stages > 1024) value_error("advise: a pipeline has 1 to 1,024 stages, got ", stages, ".");
+  const Queue q = queue_of(
+      rate, static_cast<double>(seconds.size()),
+      [&](double b) { return seconds[static_cast<size_t>(b) - 1]; }, stages);
   nb::dict r;
   r["p50"] = q.p50, r["p99"] = q.p99, r["batch"] = q.batch, r["busy"] = q.busy, r["load"] = q.load;
   return r;
@@ -301,7 +303,8 @@ nb::object group(nb::dict network, nb::dict job, nb::dict device, nb::dict fabri
 nb::dict object_of(const Option& o, const Question& q, const Device& d, const Ranking& ranking) {
   nb::dict one;
   one["device"] = o.device, one["count"] = whole(o.count), one["cost"] = known(o.cost),
-  one["watts"] = o.watts, one["time"] = o.time, one["tight"] = o.tight, one["rank"] = ranking.amount(o);
+  one["watts"] = o.watts, one["time"] = o.time, one["tight"] = o.tight, one["rank"] = ranking.amount(o),
+  one["sure"] = o.sure;
   one["layout"] = !o.layout      ? nb::object(nb::none())
                   : q.j.training ? object_of(*o.layout, d)
                                  : served(q, *o.layout, d);
@@ -309,10 +312,10 @@ nb::dict object_of(const Option& o, const Question& q, const Device& d, const Ra
     one["hours"] = object_of(o.hours), one["kilowatt_hours"] = o.kilowatt_hours, one["in_time"] = o.able,
     one["pareto"] = o.pareto;
   if (!o.layout)
-    one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch, one["p50"] = o.p50,
-    one["p99"] = o.p99, one["seconds"] = object_of(o.seconds), one["busy"] = o.busy, one["load"] = o.load,
-    one["most_rate"] = o.most_rate, one["possible"] = o.able, one["cost_year"] = known(o.cost_year),
-    one["per_money"] = known(o.per_money);
+    one["slow"] = o.slow, one["group"] = o.group, one["copies"] = o.copies, one["batch"] = o.batch,
+    one["p50"] = o.p50, one["p99"] = o.p99, one["seconds"] = object_of(o.seconds), one["busy"] = o.busy,
+    one["load"] = o.load, one["most_rate"] = o.most_rate, one["possible"] = o.able,
+    one["cost_year"] = known(o.cost_year), one["per_money"] = known(o.per_money);
   return one;
 }
 nb::dict object_of(const Ranking& r) {
@@ -338,6 +341,8 @@ nb::object chosen(nb::dict network, nb::dict job, nb::list devices, nb::list mar
   for (const Option& o : c.options) rows.append(object_of(o, q, all[o.device], c.ranking));
   nb::dict r = object_of(c.ranking);
   r["rows"] = rows;
+  r["sure"] =
+      c.sure ? nb::object(object_of(*c.sure, q, all[c.sure->device], c.ranking)) : nb::object(nb::none());
   return r;
 }
 // The rule alone: ways are dicts of the fields of Way.
@@ -446,12 +451,13 @@ void bind_advise(nb::module_& m) {
   m.def("advise_group_decoding", &group_decoding, "network"_a, "job"_a, "device"_a, "fabric"_a, "share"_a,
         "freedom"_a);
   m.def(
-      "advise_link", [](nb::dict device) { return device_from(device).between(); }, "device"_a);
+      "advise_link", [](nb::dict device, double group) { return device_from(device).between(group); },
+      "device"_a, "group"_a);
   m.def("advise_choose", &chosen, "network"_a, "job"_a, "devices"_a, "markets"_a, "fabric"_a, "goals"_a,
         "freedom"_a);
   m.def("advise_rank", &ranked, "ways"_a, "markets"_a, "asked"_a);
   m.def("advise_rates", &rates, "network"_a, "job"_a, "devices"_a, "fabric"_a, "max_batch"_a, "freedom"_a);
-  m.def("advise_queue", &queue, "rate"_a, "seconds"_a);
+  m.def("advise_queue", &queue, "rate"_a, "seconds"_a, "stages"_a = 1);
   m.def("advise_with_energy", &energy_prices, "devices"_a, "kilowatt_hour"_a, "listed"_a);
   m.def("advise_yearly", &year, "runs_per_day"_a, "hours_saved"_a, "servers"_a, "price"_a, "days"_a = 365.0);
 }

@@ -232,8 +232,10 @@ def test_a_group_has_as_many_devices_as_were_said():
     net, job, _, fabric = arguments("llama-7b", training=False)
     on = catalogue.core_device(catalogue.find_device("a100-80"))
     assert _core.advise_group(net, job, on, fabric, 4.0, {})["job"]["mp"] == 4
-    for count, free in ((3.0, {}), (0.5, {}), (NAN, {}), (16.0, {}), (4.0, {"mp": 1.0})):
+    for count, free in ((3.0, {}), (0.5, {}), (NAN, {}), (16.0, {"pp": 1.0}), (4.0, {"mp": 1.0})):
         assert _core.advise_group(net, job, on, fabric, count, free) is None
+    two = _core.advise_group(net, job, on, fabric, 16.0, {})["job"]  # servers
+    assert (two["mp"], two["pp"]) == (8, 2)
     small = {**on, "memory": 1e9}
     assert _core.advise_group(net, floats(job), small, fabric, 1.0, {}) is None
 

@@ -71,21 +71,21 @@ def test_stored_bits():
 
 
 def test_measured_bytes_of_published_runs():
-    """What allocators of other stacks held, against our tensors: each within 25 %, half of them within 7 %."""
+    """What allocators of other stacks held, against our tensors: each within 20 %, half of them within 7 %."""
     off = []
     for row in PUBLISHED["layouts"]:
         if "measured_gb" in row:
             _, made, _ = published(row)
             ours = sum(v for k, v in items(made).items() if k not in NOT_TENSORS) / 1e9
             off.append(abs(ours / row["measured_gb"] - 1))
-            assert off[-1] <= 0.25, (row["id"], ours)
+            assert off[-1] <= 0.20, (row["id"], ours)
     assert len(off) >= 25 and statistics.median(off) <= 0.07
 
 
 def test_lora_is_offered_as_another_training():
     from yuloh.advise import words
 
-    changes = _core.advise_changes(network("llama-7b"), {"batch": 1.0}, A100, {"rate": 25e9}, False)
+    changes = _core.advise_changes(network("llama-7b"), {"batch": 8.0, "micro": 1.0}, A100, {"rate": 25e9}, False)
     found = {c["what"]: c for c in changes}
     assert found["lora"]["fits"] and found["qlora"]["saved"] > found["lora"]["saved"] > 80e9
     assert "another training" in words.change(found["lora"]) and "4 bits" in words.change(found["qlora"])
@@ -93,6 +93,29 @@ def test_lora_is_offered_as_another_training():
     assert order.index("sharding") < order.index("lora")  # what leaves the training as it is comes first
     alone = _core.advise_changes(network("llama-7b"), {"batch": 1.0}, A100, {"rate": 25e9}, True)
     assert not {c["what"] for c in alone} & {"lora", "qlora"}
+
+
+def test_more_devices_share_the_batch():
+    """Sharding and experts over devices leave the batch and divide its passes; what does not divide grows, and says so."""
+    from yuloh.advise import words
+
+    def asked(preset, **job):
+        found = _core.advise_changes(network(preset), floats(job), A100, {"rate": 25e9}, False)
+        return [c for c in found if c["what"] in ("sharding", "experts_over")]
+
+    for preset, job in (("llama-7b", {"batch": 64, "micro": 1}), ("llama-7b", {"batch": 64}), ("mixtral-8x7b", {"batch": 64, "micro": 4})):
+        found = asked(preset, **job)
+        assert len(found) >= 3 and all(c["same"] for c in found)
+        for c in found:
+            after = c["after"]["job"]
+            assert after["batch"] == 64 and "another" not in words.change(c)
+            assert c["after"]["passes"] * c["after"]["micro_batch"] * after["dp"] * after["sharding"] == 64
+            assert c["after"]["micro_batch"] <= (job.get("micro") or 64)
+    for c in asked("llama-7b", batch=1):
+        after = c["after"]["job"]
+        assert not c["same"] and after["batch"] == after["sharding"] and f", batch {after['batch']:.0f} (another training)" in words.change(c)
+    text = " ".join(run("resnet50", "--batch", "64", "--device", "jetson-orin-nano-4").stdout.split())
+    assert "--batch 256" not in text
 
 
 # -- experts -------------------------------------------------------------------------------------------

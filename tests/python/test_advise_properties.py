@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
+from test_advise import run
 
 from yuloh import _core
 from yuloh.advise import Question, answer, catalogue, question
@@ -155,8 +156,19 @@ def test_prices_scale_linearly():
 
 
 def test_numbers_say_what_the_preset_says():
-    network = question.from_preset("llama-7b")[0]
-    again = {k: v for k, v in network.items()}
-    device = catalogue.find_device("a100-80")
-    by_name, by_numbers = (answer(Question(network=n, devices=[device])) for n in (network, again))
-    assert by_name["devices"] == by_numbers["devices"] and by_name["layouts"] == by_numbers["layouts"]
+    """The command line by a name and by the numbers behind it: the same bytes, seconds, layouts and advice."""
+    words = ("--device", "a100-80", "--count", "8", "--batch", "64", "--json")
+    numbers = ("--layers", "32", "--hidden", "4096", "--heads", "32", "--ffn", "11008", "--vocab", "32000", "--seq", "2048", "--gated")
+    by_name, by_numbers = (json.loads(run(*a, *words).stdout) for a in (("llama-7b",), numbers))
+    assert by_name["model"]["source"] == "preset" and by_numbers["model"]["source"] == "user"
+    assert by_numbers["model"]["params"] == pytest.approx(by_name["model"]["params"], rel=2e-3)
+
+    def figures(v):
+        """All numbers of an answer, in order."""
+        if isinstance(v, dict):
+            v = [v[k] for k in sorted(v) if k not in ("script", "launch", "strategy")]
+        return [x for one in v for x in figures(one)] if isinstance(v, list) else [v] if isinstance(v, (int, float)) else []
+
+    for part in ("devices", "layouts", "changes"):
+        named, counted = figures(by_name[part]), figures(by_numbers[part])
+        assert len(named) == len(counted) > 20 and counted == pytest.approx(named, rel=5e-3), part

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency under load: the core's queue against an independent simulation, against the exact M/D/1, and end to end."""
+"""Latency under load: the core's queue against the same rule written event by event, against the exact M/D/1, and end to end."""
 
 from __future__ import annotations
 

@@ -73,6 +73,19 @@ def test_what_was_read_comes_first():
     assert len(left) <= 7
 
 
+# What is reckoned with though a document of the maker says otherwise, and why.
+NOT_THE_MAKERS = {
+    ("b200", "host_link"): "its planner counts PCIe 6, which the servers' hosts do not have",
+    ("rtx5090", "bf16"): "its planner gives the rate that accumulates in FP16",
+}
+
+
+def test_the_makers_figure_comes_first():
+    """But for memory, where what the driver reports does (below)."""
+    behind = {(i, f) for i, d in DEVICES.items() for f, v in d["figures"].items() if "vendor" in map(kind, v) and kind(v[0]) != "vendor"}
+    assert {(i, f) for i, f in behind if f != "memory"} == set(NOT_THE_MAKERS)
+
+
 def test_memory_is_what_the_driver_reports():
     """First what can be used, the sheet's beside it. ECC in GDDR6 takes a sixteenth of the memory."""
     for ident in ("t4", "a10", "a40", "l4", "l40s"):
@@ -83,6 +96,16 @@ def test_memory_is_what_the_driver_reports():
     for ident, d in DEVICES.items():
         values = d["figures"]["memory"]
         assert all(values[0]["value"] <= v["value"] for v in values) or ident == "kunlun-p800", ident
+
+
+def test_bridges_join_pairs():
+    """A card has a link to all or to one other; what its note says of a bridge stands there as a figure."""
+    for ident, d in DEVICES.items():
+        assert ("pair_link" in d["figures"]) == ("bridge for pairs" in d.get("note", "")), ident
+        assert not {"link", "pair_link"} <= set(d["figures"]), ident
+        host = first(ident, "host_link")
+        assert first(ident, "pair_link") is None or first(ident, "pair_link") > host, ident
+    assert {i for i, d in DEVICES.items() if "article_link" in d} == {"a5000"} and DEVICES["a5000"]["article_link"] == "2-way"
 
 
 def test_bandwidth_is_bus_times_data_rate():

@@ -97,6 +97,7 @@ def _idle(args) -> None:
     planned = args.model is not None and (catalogue.is_model_file(args.model) or Path(args.model).exists())
     for option, idle, what in (
         *((o, args.inference, "is for training. Hint: --rate R, or leave --inference away") for o in ("samples", "tokens", "hours", "runs_per_day", "fleet")),
+        ("optimizer", args.inference, "is for training. Hint: leave it or --inference away"),
         ("time_limit", not planned or ".py" not in args.model, "is for a script. Hint: leave it away"),
     ):
         if idle and getattr(args, option) is not None:

@@ -25,6 +25,7 @@ SCALE = {
     "memory": 2.0**30,
     "bandwidth": 1e9,
     "link": 1e9,
+    "pair_link": 1e9,
     "host_link": 1e9,
     "watts": 1.0,
     **{p: 1e12 for p in PRECISIONS},
@@ -66,7 +67,7 @@ def makers() -> List[str]:
 def market(entry: dict) -> dict:
     """What is said of a device beside its figures (src/advise/ranking.h); of the user's own its kind says the use."""
     use = entry.get("bought_for") or (entry["kind"] if entry["kind"] in ("edge", "cpu") else "server")
-    return {"use": use, "small": bool(entry.get("small")), "common": bool(entry.get("common"))}
+    return {"use": use, "small": bool(entry.get("small")), "common": bool(entry.get("common")), "host": entry["kind"] == "cpu"}
 
 
 def fabrics() -> Dict[str, dict]:
@@ -161,7 +162,7 @@ def fabric(word: str) -> Tuple[dict, str]:
         )
         found = known[ident]
         if ident == "none":
-            return {"rate": 1e9, "latency": 50e-6}, found["name"]
+            return {"rate": 1e9, "latency": 50e-6, "alone": True}, found["name"]
         if "rate" in found:
             return {"rate": found["rate"] * 1e9, "latency": found["latency"]}, found["name"]
         whole = found["rate_server"] * 1e9

@@ -222,7 +222,7 @@ def _start(q: Question, answer: Dict[str, object]):
     start = {k: job[k] for k in ("precision", "recompute", "mp", "pp", "stage")}
     start.update(data=job["dp"] * job["sharding"], micro=layout["micro_batch"])
     shared = {k: job[k] for k in ("cp", "vpp")}
-    if job["stage"] > 0:
+    if job["stage"] > 0 and job["dp"] > 1:  # else all that hold the same part share it, however many the sliders say
         shared["shards"] = job["sharding"]  # as --sharding
     return start, {**shared, **({"ep": job["ep"]} if q.network["experts"] > 0 else {})}
 

@@ -73,6 +73,8 @@ class Question:
         if not self.devices:
             self.devices = catalogue.reckoned(bool(training))
         self.fabric, self.fabric_name = catalogue.fabric(self.network_word)
+        if self.fabric.get("alone"):
+            self._one_server()
         for name, value in self.goals.items():
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
                 raise ValueError(
@@ -80,6 +82,17 @@ class Question:
                 )
         if self.count is not None and not 1 <= self.count <= 1 << 17:
             raise ValueError(f"advise: --count must be 1 to {1 << 17}, got {self.count}.")
+
+    def _one_server(self) -> None:
+        """Without a network only devices are left of which one server holds as many as are asked for. Raises ValueError."""
+        split = math.prod(self.job.get(k, 1) for k in ("dp", "mp", "pp", "sharding", "cp"))
+        needed = int(max(self.count or 1, split))
+        held = [d for d in self.devices if needed <= d["per_node"]]
+        wanted = next((d for d in self.devices if d["id"] == self.focus), None) or max(self.devices, key=lambda d: d["per_node"])
+        if wanted not in held:
+            raise ValueError(f"advise: --network none is one server, which holds {wanted['per_node']} x {wanted['id']}, got {needed}. "
+                             "Hint: --network NAME (yuloh advise --list networks).")
+        self.devices = held
 
     @property
     def training(self) -> bool:

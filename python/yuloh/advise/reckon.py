@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer to a question: one dict of figures that text, JSON and pages show. Every figure's origin stands beside it:
-"computed" here, the catalogue's ("catalogue", "article", "recalled"), "measured" or "user" for the device's.
-"""
+"""The answer to a question: one dict of figures that text, JSON and pages show. Every figure's origin stands beside it
+(origins.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .. import _core
-from . import catalogue
+from . import catalogue, origins
 from .fleet import last_server, launch_command, of_host, refusal, skeleton, strategy_snippet
 from .question import Question
 from .terms import JOB
@@ -70,7 +69,7 @@ def answer(q: Question) -> Dict[str, object]:
             found["decoding"] = decoding(q, focus["id"])
     found["matrix"] = matrix(q)
     found["verdict"] = {k: v for k, v in chosen.items() if k not in ("each", "order")}
-    found["origins"] = {"memory": "computed", "time": "computed", "prices": "user", "devices": "catalogue"}
+    origins.put(found)
     return found
 
 
@@ -97,7 +96,7 @@ def _row(q: Question, entry: dict) -> dict:
         "kind": entry["kind"],
         "for_training": entry.get("training", True),
         "memory_bytes": figures["memory"][0]["value"] * catalogue.SCALE["memory"],
-        "origins": {f: catalogue.origin(entry, f) for f in ("memory", "bandwidth", used) if f in figures},
+        "origins": {f: catalogue.origin(entry, f) for f in ("memory", "bandwidth", used, "watts") if f in figures},
         "differing": [f for f, _ in catalogue.differing(entry)],
         "price": q.prices.get(entry["id"]),
         **made,
@@ -106,7 +105,7 @@ def _row(q: Question, entry: dict) -> dict:
 
 def choose(q: Question, counts: Sequence[int] = ()) -> Tuple[List[dict], dict]:
     """(every way to do what was asked, the core's ranking of them): src/advise/choice.h and ranking.h. In the ranking `first`,
-    `cheaper`, `next`, `picks` and `late` are ways, `each` and `order` their indices, `able` the number of devices that do it.
+    `cheaper`, `next`, `sure` (what is in time even at the slow end, where the first is not), `picks` and `late` are ways, `each` and `order` their indices, `able` the number of devices that do it.
     counts: of every device the only number to look at."""
     goals = {k: float(v) for k, v in q.goals.items()}
     goals.update(most=float(q.most), count=float(q.count or 0), counts=[float(c) for c in counts], named=q.focus is not None)
@@ -114,6 +113,7 @@ def choose(q: Question, counts: Sequence[int] = ()) -> Tuple[List[dict], dict]:
     devices = [q.core_device(d) for d in q.devices]
     chosen = _core.advise_choose(q.network, q.job, devices, markets, q.fabric, goals, q.freedom())
     rows = [_named(q, r) for r in chosen.pop("rows")]
+    chosen["sure"] = chosen["sure"] and _named(q, chosen["sure"])
     for one in ("first", "cheaper", "next"):
         chosen[one] = None if chosen[one] is None else rows[chosen[one]]
     for some in ("picks", "late"):
@@ -145,9 +145,9 @@ def _layouts(q: Question, focus: dict, count: int) -> dict:
     entry = _entry(q, focus["id"])
     found = q.search(entry, count, 6) if q.training else _served(q, entry, count)
     inside = 1 < count <= entry["per_node"]
-    link = _core.advise_link(q.core_device(entry))
+    link = _core.advise_link(q.core_device(entry), float(count))
     made = {"device": focus["id"], "count": count, "found": found, "link": link if inside and link else None,
-            "pcie": "link" not in entry["figures"]}
+            "pcie": "link" not in entry["figures"] and not (count == 2 and "pair_link" in entry["figures"])}
     if q.training and not found:
         made["instead"] = _instead(q, entry, focus, count)
     if found and q.training:
@@ -266,7 +266,8 @@ def matrix(q: Question) -> List[dict]:
                 "name": d["name"],
                 "use": d["use"],
                 "note": d.get("note", ""),
-                **{k: f.get(k, []) for k in ("memory", "bandwidth", "fp16", "bf16", "int8", "link", "watts")},
+                **{k: f.get(k, []) for k in ("memory", "bandwidth", "fp16", "bf16", "int8", "link", "pair_link", "watts")},
+                "link_said": d.get("article_link", ""),
                 "cost_index": None if price is None or not known else price / min(known),
             }
         )

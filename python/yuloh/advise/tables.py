@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Dict, List
 
-from . import tables_goal, tables_job, tables_known, tables_serve
+from . import origins, tables_goal, tables_job, tables_known, tables_serve
 from . import words as w
 from .section import Section, focus_row
 from .tables_answer import by_use, lines
@@ -43,7 +43,7 @@ def sections(a: Dict[str, object], language: str = "en", everything: bool = Fals
 
 def closing(a, language: str) -> List[str]:
     """Where the figures come from, and what was assumed."""
-    made = [w.word("origins", language)]
+    made = [origins.sentence(a, language)]
     if not focus_row(a)["measured"]:
         made.append(w.word("assumed", language))
     remarks = [r for r in a["remarks"] if r != PLAN_ASSUMED]

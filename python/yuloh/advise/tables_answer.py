@@ -4,6 +4,7 @@ recommendation for each use."""
 
 from __future__ import annotations
 
+import math
 from typing import List, Optional
 
 from ..report.text import duration, percent, three
@@ -133,8 +134,20 @@ def _sure(a, o, language: str) -> str:
     low, point, high = row["seconds"]
     assumed = "sure_planned" if a.get("plan") and row["id"] == "this" else "sure_assumed_experts" if a["model"]["experts"] else "sure_assumed"
     time = w.word("sure_measured" if row["measured"] else assumed, language, low=f"{low / point:.2g}", high=f"{high / point:.2g}")
+    time += _in_time(a, o, language)
     recalled = w.word("sure_recalled", language) if "recalled" in row["origins"].values() else ""
     return w.word("ans_sure", language, memory=said, time=time, recalled=recalled)
+
+
+def _in_time(a, o, language: str) -> str:
+    """Whether the slow end of the interval keeps the time that was set, and what would keep it even then."""
+    if "hours" not in a["goals"] and "p99" not in o:
+        return ""
+    if o["sure"]:
+        return w.word("sure_in_time", language)
+    sure = a["verdict"]["sure"]
+    slow = w.hours(o["hours"][2], language) if "hours" in o else duration(o["slow"]) if math.isfinite(o["slow"]) else w.word("not_kept_up", language)
+    return w.word("sure_late", language, slow) + (w.word("sure_enough", language, _named(sure, language)) if sure else w.word("sure_never", language, w.short(o["name"], language)))
 
 
 def _next(a, first, o, language: str) -> str:

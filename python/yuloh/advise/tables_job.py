@@ -9,7 +9,6 @@ from ..report.text import duration, percent
 from . import words as w
 from .section import MARK, Section, device_row, job_words
 from .tables_answer import instead, order_note, reason
-from .terms import SAME
 
 FEW = 5
 
@@ -75,7 +74,7 @@ def devices(a, language: str) -> Section:
     head = [w.word(k, language) for k in ("device", "has", "needs", "fits", "largest", step, "share")]
     rows = []
     for r in a["devices"]:
-        mark = "".join(sorted({MARK[o] for o in r["origins"].values()}))
+        mark = "".join(sorted({MARK[r["origins"][k]] for k in ("memory", "bandwidth", r["precision_used"]) if k in r["origins"]}))
         rows.append(
             [
                 f"{w.short(r['name'], language)} ({mark})",
@@ -145,7 +144,7 @@ def changes(a, focus, language: str, everything: bool) -> Optional[Section]:
             made.notes.append(w.word("together_none", language, device=name))
         best = next((c for c in a["changes"] if c["fits"]), None)
         if best:
-            made.notes.append(w.word("changes_same" if best["what"] in SAME else "changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
+            made.notes.append(w.word("changes_same" if best["same"] else "changes_means", language, w.change(best, language), w.factor(best["time_factor"])))
     else:
         made.notes.append(w.word("changes_idle" if focus["verdict"] == "yes" else "changes_tight", language))
     return made

@@ -26,6 +26,13 @@ def figure(values: List[dict], unit: str = "") -> str:
     return f"{values[0]['value']:g}{unit}{mark and '?'}" + (f" ({', '.join(others)})" if others else "")
 
 
+def _link(r, language: str) -> str:
+    """The link to all others of a server, else that of a pair; beside it what the article says, which has words there."""
+    pair = w.word("of_a_pair", language, figure(r["pair_link"])) if r["pair_link"] else "–"
+    said = w.brackets(f"article {r['link_said']}", language) if r["link_said"] else ""
+    return (figure(r["link"]) if r["link"] else pair) + said
+
+
 def matrix(a, language: str) -> Section:
     priced = any(r["cost_index"] is not None for r in a["matrix"])
     head = [
@@ -41,7 +48,7 @@ def matrix(a, language: str) -> Section:
     rows = [
         [
             w.short(r["name"], language),
-            *(figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
+            *(_link(r, language) if k == "link" else figure(r[k]) for k in ("memory", "bandwidth", "fp16", "link", "watts")),
             *(("–" if r["cost_index"] is None else three(r["cost_index"]),) if priced else ()),
             w.word(r["use"], language),
         ]

@@ -14,8 +14,8 @@ USES, WHYS = _T["use"], _T["why"]
 # What a Plan of a precision is recorded in; the class of an optimizer in paddle.optimizer, "" where there is none; bits for
 # the matrices that a word of --lora-targets means.
 PLANNED, CLASSES, TARGETS = (dict(zip(_T[k], _T[what])) for k, what in (("precision", "dtype"), ("optimizer", "class"), ("target", "parts")))
-# Of a step's time, what is communication; changes that leave the training and its results as they are.
-TALK, SAME = tuple(compress(_T["time"], _T["talk"])), tuple(compress(_T["change"], _T["same"]))
+# Of a step's time, what is communication.
+TALK = tuple(compress(_T["time"], _T["talk"]))
 # What the core counts for a layer of a model that is known by totals.
 KERNELS_OF_LAYER = _T["kernels_of_layer"]
 # The job that is meant where nothing is said.

@@ -114,8 +114,12 @@ WORDS = {
     "article_holds": ("usual advice (holds it)", "通行建议（能否放下）"),
     "assumed": ("Shares of peak are assumed (catalogue peak x assumed efficiency); yuloh calibrate measures them for this machine.",
                 "效率为假设值（目录峰值 × 假设效率）；yuloh calibrate 可在本机实测。"),
-    "origins": ("Origins: memory and time are computed; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u).",
-                "来源：内存与时间为计算值；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u)。"),
+    "origins": ("Origins: memory is computed; time is computed {time}; device figures are the catalogue's (c), recalled and unchecked (r), measured (m) or yours (u){prices}.",
+                "来源：内存为计算值；时间{time}计算；设备数据来自目录 (c)、未核实 (r)、实测 (m) 或用户 (u){prices}。"),
+    "origin_time_assumed": ("with assumed shares of the peaks", "按峰值的假设效率"),
+    "origin_time_measured": ("with rates measured on {0}", "按 {0} 的实测速率"),
+    "origin_time_both": ("with rates measured on {0}, else with assumed shares of the peaks", "按 {0} 的实测速率，其余按峰值的假设效率"),
+    "origin_prices": ("; costs follow from your prices", "；费用按您的价格"),
     "remarks": ("Remarks", "说明"),
     "rates": ("Requests a second by precision, at the best batch", "各精度每秒请求数（最佳批大小）"),
     "decoding": ("Generating on {count} x {device}, {new} tokens a request", "{count} × {device} 上生成，每个请求 {new} 个词元"),
@@ -212,6 +216,7 @@ WORDS = {
     "experts_over": ("experts over {0} devices", "专家并行 {0} 卡"),
     "context": ("context over {0} devices", "上下文并行 {0} 卡"),
     "sharding": ("shard stage {0} over {1} devices", "{1} 卡分片，第 {0} 阶段"),
+    "grown": (", batch {0} (another training)", "，批大小 {0}（训练会不同）"),
     "tensor": ("split tensors over {0} devices", "张量并行 {0} 卡"),
     "pipeline": ("pipeline over {0} devices", "流水线并行 {0} 卡"),
     "why_one": ("one holds it with {0} to spare", "单卡即可，余 {0}"),
@@ -223,6 +228,7 @@ WORDS = {
     "not_along": ("without sequence parallel", "无序列并行"),
     "recompute": ("recompute", "重算"),
     "day": ("days", "天"),
+    "of_a_pair": ("{0} in pairs", "{0}（成对）"),
     # the answer in a handful of sentences
     "ans_need": ("{model} ({params} parameters), {what} ({job}): {need} on one device ({span}).",
                  "{model}（{params}参数），{what}（{job}）：单设备需要 {need}（{span}）。"),
@@ -271,6 +277,11 @@ WORDS = {
                      "本模型的各个算子 × 假设效率，实际为该值的 {low} 至 {high} 倍（yuloh calibrate 可实测）"),
     "sure_assumed": ("catalogue peak x an assumed share, 0.7 to 1.6 times the figure (40 of 46 published times lie within)", "目录峰值 × 假设效率，实际为该值的 0.7 至 1.6 倍（46 个公开数据中 40 个在此区间内）"),
     "sure_assumed_experts": ("catalogue peak x an assumed share, with experts 0.7 to 2.6 times the figure (a width that four published runs set)", "目录峰值 × 假设效率，含专家时实际为该值的 0.7 至 2.6 倍（此宽度取自四次公开运行）"),
+    "sure_in_time": (", and even the slow end is in time", "，即使取区间慢端也能按时"),
+    "sure_late": (", and its slow end ({0}) is late", "，而区间慢端（{0}）会超时"),
+    "sure_enough": (": {0} would be in time even then", "：{0} 即使那样也能按时"),
+    "sure_never": (": no number of {0} that was tried would be in time then", "：所试数量的 {0} 那时都不能按时"),
+    "not_kept_up": ("they do not keep up", "处理不过来"),
     "sure_recalled": ("; some figures of this device are unchecked (yuloh advise --show)", "；该设备部分数据未核实（yuloh advise --show）"),
     "ans_no_bf16": ("No bf16 on {0}: use fp16 with loss scaling there (paddle.amp.GradScaler), as reckoned.",
                     "{0} 没有 bf16：请用 fp16 并缩放损失（paddle.amp.GradScaler），已按此计算。"),
@@ -526,7 +537,9 @@ def change(c: Dict[str, object], language: str = "en") -> str:
         return word(f"offload_{detail}", language)
     if what == "optimizer":
         return word("optimizer_to", language, detail)
-    return word(what, language, *detail.split("/"))
+    made = word(what, language, *detail.split("/"))
+    grown = what in ("sharding", "experts_over") and not c["same"]  # what so many devices cannot share
+    return made + (word("grown", language, f"{c['after']['job']['batch']:.0f}") if grown else "")
 
 
 OPTIONS = (("precision", "precision"), ("optimizer", "optimizer"), ("recompute", "recompute"), ("offload", "offload"), ("batch", "batch"),
