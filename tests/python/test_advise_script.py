@@ -69,6 +69,9 @@ def test_answers(tmp_path, text):
         ("x = (", "SyntaxError"),
         ("import no_such_library", "No module named"),
         ("net(paddle.ones([16, 63]))", "matmul"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise GeneratorExit('over')", "GeneratorExit: over"),
+        ("raise type('Odd', (BaseException,), {'__str__': lambda self: 1 / 0})", "Odd"),
     ],
 )
 def test_one_sentence_with_the_line(tmp_path, text, said):
@@ -191,3 +194,10 @@ def test_checkpoints_of_a_script_stay(tmp_path, then):
     found = json.loads(run(script(tmp_path, text + then + "step()"), "--device", "t4", "--json").stdout)
     assert found["model"]["params"] == 4810
     assert mine.read_bytes() == b"trained for weeks" and sorted(p.name for p in tmp_path.iterdir()) == ["init.pdparams", "train.py"]
+
+
+def test_closed_standard_files(tmp_path):
+    """As a daemon has them."""
+    command = ["bash", "-c", 'exec "$@" <&- 2>&-', "-", sys.executable, "-m", "yuloh.cli", "advise", script(tmp_path, "step()"), "--device", "t4", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout)["model"]["params"] == 4810

@@ -45,6 +45,7 @@ def network_of(file: str, name: Optional[str], specs, job: Dict[str, object], ti
 
 
 def _ask(question: dict, seconds: float) -> dict:
+    _open_standard_files()
     with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as crash:
         words = [sys.executable, "-c", START, json.dumps(
             {**question, "result": result.fileno(), "crash": crash.fileno(), "seconds": seconds})]
@@ -97,6 +98,13 @@ def _watch(child: subprocess.Popen, seconds: float) -> str:
             os.kill(child.pid, signal.SIGABRT)  # its crash handler writes the line down
             time.sleep(0.2)
             return f"holds {held / 2**30:.3g} GiB of memory"
+
+
+def _open_standard_files() -> None:
+    """A daemon's may be closed, and the next files that are opened would be taken for them."""
+    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(file, True)
+    os.close(file)
 
 
 def _error_stream():

@@ -59,7 +59,7 @@ def follow(path: str, args: Sequence[str] = ()) -> Seen:
             exec(code, main.__dict__)
     except _Stop:
         pass
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # of any kind: an interrupt of ours ends this process instead
         if seen.layer is None or not (isinstance(error, SystemExit) and not error.code):
             raise Failed(path, error, "its first optimizer step") from None
     seen.names = dict(vars(main))

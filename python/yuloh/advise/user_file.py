@@ -18,7 +18,7 @@ class Failed(ValueError):
 
     def __init__(self, file: str, error: BaseException, what: str) -> None:
         self.again = isinstance(error, Exception) and not isinstance(error, (SyntaxError, ImportError, OSError, EOFError))
-        said = str(error).strip().splitlines() or [""]
+        said = _words_of(error).strip().splitlines() or [""]
         line = line_of(file, error)
         if isinstance(error, SystemExit):
             told = f"ended itself (exit status {error.code if isinstance(error.code, int) else int(error.code is not None)})"
@@ -28,6 +28,14 @@ class Failed(ValueError):
         hint = " Hint: there is no standard input here." if isinstance(error, EOFError) else ""
         told = f"{type(error).__name__}: {said[0][:300]}".removesuffix(": ").rstrip(".")
         super().__init__(f"advise: {file}{line}: failed before {what}: {told}.{hint}")
+
+
+def _words_of(error: BaseException) -> str:
+    """What it says, "" where it cannot even say that."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def line_of(file: str, error: BaseException) -> str:
@@ -105,7 +113,7 @@ def _named(file: str, name: str, specs, args: Sequence[str]):
         module = importlib.util.module_from_spec(loader)
         sys.modules["advised_model"] = module
         loader.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # of any kind: an interrupt of ours ends this process instead
         raise Failed(file, error, "it was imported") from None
     return _with_specs(_pick(vars(module), "advised_model", file, name), vars(module), file, specs)
 
