@@ -135,7 +135,8 @@ void check(const Job& j, const Network& n) {
   if (std::fmod(j.batch, j.replicas()) != 0)
     value_error("advise: the batch must be a multiple of dp x sharding, got ", j.batch, " and ", j.replicas(),
                 ". Hint: check --batch.");
-  if (j.micro != 0 && std::fmod(j.batch / j.replicas(), j.micro) != 0)
+  if (j.micro > j.batch / j.replicas() ||
+      (j.micro != 0 && (j.pp > 1 || !j.training) && std::fmod(j.batch / j.replicas(), j.micro) != 0))
     value_error("advise: the batch of one replica must be a multiple of the micro-batch, got ",
                 j.batch / j.replicas(), " and ", j.micro, ". Hint: check --micro-batch.");
   if (j.pp > n.layers)
@@ -149,6 +150,10 @@ void check(const Job& j, const Network& n) {
   if (n.transformer() && std::fmod(n.heads, j.mp) != 0)
     value_error("advise: heads must be a multiple of mp, got ", n.heads, " and ", j.mp,
                 ". Hint: check --mp.");
+  if (n.transformer() && !n.splits_by(j.mp))
+    value_error("advise: the feed-forward and key-value heads must be multiples of mp, got ffn ", n.ffn,
+                n.experts > 0 ? cat(", expert-ffn ", n.expert_ffn) : std::string(), ", kv-heads ", n.kv_heads,
+                " and mp ", j.mp, ". Hint: check --mp.");
   check_splits(j, n);
   if (!(j.recompute_layers >= 0 && j.recompute_layers <= n.layers))
     value_error("advise: recompute-layers must be 0 to the layers, got ", j.recompute_layers, " of ",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is to be done with a network: train or infer, in which precision, split how.
 #pragma once
+#include <cmath>
 #include <string>
 
 #include "advise/device.h"
@@ -104,7 +105,8 @@ struct Job {
   double devices() const { return dp * mp * pp * sharding * cp; }
   double replicas() const { return dp * sharding; }
   double micro_batch() const { return micro > 0 ? micro : batch / replicas(); }
-  double passes() const { return batch / replicas() / micro_batch(); }  // micro-batches of a step
+  // Micro-batches of a step; without a pipeline the last may be smaller, and counts as a whole one.
+  double passes() const { return std::ceil(batch / replicas() / micro_batch()); }
 };
 
 // Refuses what cannot be (splits that do not divide).

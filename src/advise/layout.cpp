@@ -52,6 +52,24 @@ std::vector<double> virtual_stages(const Network& n, const Job& base, double pp,
   return r;
 }
 
+// Sizes of a pass worth a try for `batch` samples of one replica, ascending: what divides it, those of few
+// passes (whose last is smaller where it does not divide), and one about every power of two.
+std::vector<double> micro_batches(double batch) {
+  std::vector<double> all;
+  const auto of_passes = [&](double k) { all.push_back(std::ceil(batch / k)); };
+  for (double k = 1; k <= std::min(batch, 8.0); ++k) of_passes(k);
+  for (double b = 1; b <= batch; b *= 2) of_passes(std::ceil(batch / b));
+  for (double b = 3; b <= std::min(batch, 2048.0); ++b)
+    if (std::fmod(batch, b) == 0) all.push_back(b);
+  std::sort(all.begin(), all.end());
+  std::vector<double> r;
+  for (double b : all)  // neighbours within a sixteenth are one, but what divides goes before what does not
+    if (r.empty() || b > r.back() * 1.0625) r.push_back(b);
+    else if (std::fmod(batch, r.back()) != 0 && std::fmod(batch, b) == 0) r.back() = b;
+  if (r.back() < batch) r.back() = batch;
+  return r;
+}
+
 // Of `rest` devices that hold the same part of the model, those that share states: what is given, else all of
 // them or those inside a server (the others only copy).
 std::vector<double> sharing(const Freedom& free, double rest, double stage, double here) {
@@ -65,9 +83,11 @@ std::vector<double> sharing(const Freedom& free, double rest, double stage, doub
   return r;
 }
 
-// What a layout is ranked by: one that only just fits counts as a quarter slower than one with room.
+// What a layout is ranked by: one that only just fits counts as a quarter slower than one with room, one
+// whose last pass is smaller as a twentieth.
 double rank(const Layout& l, const Device& d) {
-  return l.step.seconds.point * (l.memory.total.high <= d.memory ? 1 : 1.25);
+  const bool even = std::fmod(l.job.batch / l.job.replicas(), l.job.micro_batch()) == 0;
+  return l.step.seconds.point * (l.memory.total.high <= d.memory ? 1 : 1.25) * (even ? 1 : 1.05);
 }
 
 struct Search {
@@ -83,12 +103,10 @@ struct Search {
     const double of_replica = base.batch / j.replicas();
     Layout best;
     bool any = false;
-    std::vector<double> micros;
-    if (!free.micro && base.micro > 0) micros = {base.micro};
-    else
-      for (double b = 1; b <= std::min(of_replica, 1024.0); b *= 2) micros.push_back(b);
+    const std::vector<double> micros =
+        !free.micro && base.micro > 0 ? std::vector{base.micro} : micro_batches(of_replica);
     for (double b : micros) {
-      if (std::fmod(of_replica, b) != 0) continue;
+      if (j.pp > 1 && std::fmod(of_replica, b) != 0) continue;  // a pipeline's passes are all of one size
       j.micro = b;
       if (j.vpp > 1 && (std::fmod(j.passes(), j.pp) != 0 || (free.vpp == 0 && j.passes() < 2 * j.pp)))
         continue;
@@ -168,7 +186,7 @@ std::vector<Layout> search_layouts(const Network& n, const Job& base, const Devi
           for (double vpp : virtual_stages(n, base, pp, free.vpp))
             for (double stage = 0; stage <= 3; ++stage) {
               if (stage > 0 && (rest == 1 || !base.training || (stage > 1 && pp > 1))) break;
-              if (!free.stage && stage != base.stage && rest > 1) continue;
+              if (!free.stage && stage != base.stage) continue;  // also where it leaves no layout
               for (double shards : sharing(free, rest, stage, std::floor(here / mp / cp))) {
                 if (stage > 0 && shards == 1) continue;
                 j.ep = ep, j.vpp = vpp, j.stage = stage, j.sharding = shards, j.dp = rest / shards;

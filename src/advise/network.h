@@ -65,9 +65,14 @@ struct Network {
   double fixed_bytes = 0;  // held whatever the batch: running statistics, constants
 
   bool transformer() const { return kind != ModelKind::kTotals; }
+  // All that tensor parallel cuts: heads, keys and values (copied where there are fewer), widths; experts too
+  // where they are not whole.
   bool splits_by(double mp) const {
-    return mp == 1 ||
-           (std::fmod(transformer() ? heads : split_by, mp) == 0 && (transformer() || split_by > 1));
+    const auto by = [mp](double v) { return std::fmod(v, mp) == 0; };
+    if (mp == 1) return true;
+    if (!transformer()) return split_by > 1 && by(split_by);
+    return by(heads) && by(ffn) && (by(kv_heads) || std::fmod(mp, kv_heads) == 0) &&
+           (experts == 0 || by(expert_ffn));
   }
   double part(double split, double mp) const { return 1 - split + split / mp; }               // of one device
   double expert_share() const { return experts > 0 ? (layers - dense_layers) / layers : 0; }  // of the layers

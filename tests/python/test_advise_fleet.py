@@ -113,7 +113,7 @@ def test_as_many_processes_as_the_degrees_multiply_to(device):
 
 def test_servers_that_are_not_full_are_reckoned_as_they_are_launched():
     """12 of 8 a server are 6 and 6 where groups of 6 or 3 are to lie inside, 8 and 4 for groups of 4; a group over two is paid."""
-    net = _core.advise_network(floats({**question.from_preset("llama-7b")[0], "heads": 24, "head_dim": 128}))["network"]
+    net = _core.advise_network(floats({**question.from_preset("llama-7b")[0], "heads": 24, "head_dim": 128, "ffn": 12288}))["network"]
     device = catalogue.core_device(catalogue.find_device("a100-80"))
 
     def made(rate=5e9, **job):

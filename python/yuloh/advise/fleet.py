@@ -127,7 +127,11 @@ def skeleton(
     # passes, are sent together at the end.
     alone = job["dp"] > 1 and all(job[k] == 1 for k in ("mp", "sharding", "pp", "cp", "ep"))
     late = alone and (passes > 1 or job["recompute"] == "full")
-    return "\n".join(lines + _loop(pp, cast, transformer, late, scaler, data)) + "\n"
+    rows = float(job["batch"]) / (job["dp"] * job["sharding"])  # of a step of one replica
+    last = int(rows - (passes - 1) * micro) if pp == 1 else micro
+    if last != micro:
+        lines.append(f"LAST = {last}  # samples of the last pass")
+    return "\n".join(lines + _loop(pp, cast, transformer, late, scaler, data, last != micro)) + "\n"
 
 
 def _along(network, job) -> bool:
@@ -367,16 +371,18 @@ def _transformer(n, job) -> List[str]:
     return lines
 
 
-def _loop(pp: int, cast: str, transformer: bool, late: bool, scaler: str, given: Sequence[str]) -> List[str]:
+def _loop(pp: int, cast: str, transformer: bool, late: bool, scaler: str, given: Sequence[str], uneven: bool) -> List[str]:
     if pp > 1:
         batch = "MICRO * PASSES"
         step = [f"    with {cast}:", "        loss = model.train_batch([tokens, labels], optimizer" + (", scaler=scaler)" if scaler else ")")]
     else:
         batch = "MICRO"
+        each = "rows in [MICRO] * (PASSES - 1) + [LAST]" if uneven else "_ in range(PASSES)"
+        loss = "criterion(model(tokens[:rows]), labels[:rows]) * (rows / (MICRO * (PASSES - 1) + LAST))"
         step = [
-            "    for _ in range(PASSES):",
+            f"    for {each}:",
             f"        with {cast}:",
-            "            loss = criterion(model(tokens), labels) / PASSES",
+            f"            loss = {loss if uneven else 'criterion(model(tokens), labels) / PASSES'}",
             "        scaler.scale(loss).backward()" if scaler else "        loss.backward()",
         ]
         if late:
