@@ -65,6 +65,7 @@ struct Chooser {
   const Freedom& free;
   const bool trains = base.training && goals.samples > 0, serves = !base.training && goals.rate > 0;
   Choice made{};
+  std::vector<std::pair<size_t, Option>> last{};
 
   // `count` devices that hold the job; nothing where its memory does not fit.
   std::optional<Option> held_by(const Device& d, double count) const {
@@ -154,7 +155,7 @@ struct Chooser {
       (queue(mid / high).p99 > goals.p99 ? breaks : holds) = mid;
     }
     o.most_rate = holds;
-    o.count = o.group * o.copies;
+    o.count = o.group * o.copies, o.able = fixed > 0 || o.count <= goals.most;
     o.watts = d.watts * o.count;
     o.cost = times_price(d.price, o.count), o.cost_year = times_price(o.cost, kYear);
     o.per_money = for_money(goals.rate * 3600, o.cost);
@@ -175,18 +176,28 @@ struct Chooser {
     if (serves) return add(i, serving(d, 0));
     const int size = size_class(n.params);
     const double given = given_devices(free);
-    const double enough = std::max(given, !base.training && size < 2 ? 1
-                                          : size < 3                 ? 8
-                                                                     : std::min(goals.most, 1024.0));
+    const double usual = !base.training && size < 2 ? 1 : size < 3 ? 8 : 1024;
+    const double enough = std::max(given, std::min(goals.most, usual));
     const double top = trains ? goals.most : most_of(n, base, d, given, enough);
+    std::optional<Option> poor;  // the fewest that hold it, where they mostly wait
     for (double count = given; count <= top; count *= 2) {
       if (trains && count > d.per_node && d.kind == DeviceKind::kEdge)
         break;  // boards are not clustered for training
       auto o = held_by(d, count);
-      if (!o || (!trains && count > 1 && waiting_share(o->layout->step) > kMostWaiting)) continue;
+      if (!o) continue;
+      if (!trains && count > 1 && waiting_share(o->layout->step) > kMostWaiting) {
+        if (!poor) poor = std::move(o);
+        continue;
+      }
       add(i, std::move(o));
-      if (!trains) break;
+      if (!trains) return;
     }
+    if (poor) last.emplace_back(i, std::move(*poor));
+  }
+  // What mostly waits is an answer where it was asked about, or where there is no other.
+  void rather_than_nothing() {
+    if (goals.named || made.options.empty())
+      for (auto& [device, option] : last) add(device, std::move(option));
   }
 
   void rank_by(Asked asked, const std::vector<Market>& market) {
@@ -254,6 +265,7 @@ Choice choose(const Network& n, const Job& base, const std::vector<Device>& devi
     if (goals.counts.empty()) c.every_number(i, devices[i]);
     else c.add(i, c.exactly(devices[i], goals.counts[i]));
   }
+  c.rather_than_nothing();
   Asked asked;
   asked.named = goals.named, asked.limited = c.serves || (c.trains && goals.hours > 0);
   asked.training = base.training, asked.size = size_class(n.params);

@@ -189,7 +189,7 @@ document.body.append(out);
 </script></body>"""
 QUESTIONS = [
     ("llama3-8b", "--inference", "--device", "l4"),
-    ("llama2-70b", "--inference", "--rate", "2", "--device", "h100"),
+    ("llama2-70b", "--inference", "--rate", "2", "--p99", "30000", "--device", "h100"),
     ("llama-7b", "--inference", "--pp", "2", "--device", "a100-80", "--batch", "4"),
     ("resnet50", "--inference", "--precision", "fp8", "--device", "h100", "--batch", "48"),
     ("bert-large", "--precision", "fp16", "--device", "v100", "--batch", "24"),

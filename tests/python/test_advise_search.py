@@ -71,3 +71,31 @@ def test_tensor_parallel_divides_all_that_it_cuts(shape, what):
     with pytest.raises(ValueError, match=f"multiples of mp, got .*{what}.* and mp 3"):
         _core.advise_layout(net, {"batch": 96.0, "mp": 3.0}, device("b300"), {})
     assert _core.advise_layout(net, {"batch": 96.0, "mp": 2.0}, device("b300"), {})["total"]
+
+
+def test_most_holds_in_training_and_serving():
+    assert ask("llama-7b", devices=[catalogue.find_device("a100-80")], focus="a100-80", most=2)["verdict"]["first"]["count"] == 2
+    one = ask("llama-7b", devices=[catalogue.find_device("a100-80")], focus="a100-80", most=1)
+    assert one["verdict"]["first"] is None
+    devices = [catalogue.find_device("t4"), catalogue.find_device("a10")]
+    goals = {"rate": 50000.0, "p99": 1.0}
+    free = ask("resnet50", devices=devices, job={"training": False}, goals=goals, most=100)
+    need = min(r["count"] for r in free["serving"]["rows"])
+    assert 3 < need < 100
+    held = ask("resnet50", devices=devices, job={"training": False}, goals=goals, most=3)
+    assert held["verdict"]["first"] is None and not held["recommended"]
+    said = run("resnet50", "--device", "t4,a10", "--inference", "--rate", "50000", "--p99", "1000", "--most", "3").stdout
+    assert f"The fewest that do are {need:.0f} x" in " ".join(said.split())
+
+
+def test_a_faster_device_is_never_none():
+    """Where something fits, the device asked about has an answer, however much of its peak waits."""
+    for preset, card, job in (("gpt3-175b", "a100-40", {}), ("mixtral-8x7b", "gaudi3", {"batch": 3.0, "stage": 1.0}), ("qwen3-30b-a3b", "h100", {})):
+        for times in (1, 2, 8, 64):
+            on = dict(device(card))
+            for rate in ("fp32", "tf32", "bf16", "fp16", "fp8", "int8"):
+                if rate in on:
+                    on[rate] *= times
+            made = _core.advise_choose(network(preset), {"batch": 64.0, **job}, [on], [catalogue.market(catalogue.find_device(card))], {"rate": 25e9},
+                                       {"named": True, "most": 128.0}, {})
+            assert made["rows"], (preset, times)

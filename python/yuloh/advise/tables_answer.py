@@ -58,7 +58,17 @@ def _named(o, language: str) -> str:
 
 
 def _take(a, o, language: str) -> str:
-    return _taken(a, o, language) + _how(a, o, language)
+    return _taken(a, o, language) + _how(a, o, language) + _host(o, language)
+
+
+def _host(o, language: str) -> str:
+    """Memory of the host, where something lies there: of a device, and of a server with several."""
+    lay = o["layout"]
+    if not lay or lay["host"] < 1e6:
+        return ""
+    here = int(lay["of_server"])
+    server = w.word("ans_host_server", language, w.gib(here * lay["host"]), here) if here > 1 else ""
+    return w.word("ans_host", language, w.gib(lay["host"]), server=server)
 
 
 def _how(a, o, language: str) -> str:
@@ -166,6 +176,11 @@ def _none(a, language: str) -> List[str]:
         most = max(r["count"] for r in a["training"]["rows"])
         return [w.word("ans_none_in_time", language, limit=w.hours(a["goals"].get("hours", 0.0), language), most=most,
                        name=_named(late[0], language), hours=_took(late[0], language))]
+    limit = a["goals"].get("p99", 0.0)
+    many = [r for r in a["serving"]["rows"] if r["most_rate"] >= a["goals"]["rate"] and r["p99"] <= limit] if late else []
+    if many:  # more than --most allows
+        least = min(many, key=lambda r: r["count"])
+        return [w.word("ans_none_so_few", language, rate=three(a["goals"]["rate"]), limit=duration(limit), name=_named(least, language), n=least["count"])]
     if late:
         return [w.word("ans_none_serves", language, limit=duration(a["goals"]["p99"]), name=w.short(late[0]["name"], language),
                        alone=duration(late[0]["time"]))]

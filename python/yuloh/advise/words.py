@@ -235,6 +235,8 @@ WORDS = {
     "ans_need_whole": ("{model} ({params} parameters), {what} ({job}): {need} on one device in one pass ({span}).",
                        "{model}（{params}参数），{what}（{job}）：单设备一次算完整批需要 {need}（{span}）。"),
     "ans_how": (" That counts on {passes}{split}: {need} on each device ({span}).", "算法：{passes}{split}；每设备 {need}（{span}）。"),
+    "ans_host": (" Host memory: {0} for each device{server}.", "主机内存：每设备 {0}{server}。"),
+    "ans_host_server": (", {0} in a server of {1}", "，每台 {1} 卡服务器 {0}"),
     "how_passes": ("{0} passes of {1} a step, gradients accumulated", "每步 {0} 次、每次 {1}（梯度累积）"),
     "how_pass": ("one pass of {1} a step", "每步一次、每次 {1}"),
     "ans_take": ("Take {name}: {why}, {time} {unit}{cost}.", "建议 {name}：{why}，{unit} {time}{cost}。"),
@@ -298,6 +300,8 @@ WORDS = {
     "ans_none_one": ("{name} does not hold it: {has}, where {needs} are needed.", "{name} 放不下：{has}，需要 {needs}。"),
     "ans_none_in_time": ("Nothing is done within {limit}: with up to {most} devices {name} is fastest, in {hours}. Hint: --most N, --hours H.",
                          "{limit} 内无法完成：最多 {most} 个设备时最快的是 {name}，需 {hours}。可改 --most N 或 --hours H。"),
+    "ans_none_so_few": ("No device does {rate} requests a second within {limit} in a number that --most allows. The fewest that do are {name}. Hint: --most {n}.",
+                        "在 --most 允许的数量内，没有设备能在 {limit} 内每秒应答 {rate} 个请求。最少需 {name}。提示：--most {n}。"),
     "ans_none_serves": ("Nothing answers within {limit}: {name} is quickest and needs {alone} for a request alone. Hint: --p99 MS, --precision int8.",
                         "没有设备能在 {limit} 内应答：最快的 {name} 单个请求需 {alone}。可改 --p99 MS 或 --precision int8。"),
     "by_use": ("Recommended, by what it is bought for", "按用途推荐"),
@@ -531,10 +535,9 @@ def change(c: Dict[str, object], language: str = "en") -> str:
         if "/" in detail:
             return word("recompute_some", language, *detail.split("/"))
         return word(f"recompute_{detail}", language)
-    if what == "offload" and not c["after"]["job"]["training"]:
-        return word("offload_weights", language)
     if what == "offload":
-        return word(f"offload_{detail}", language)
+        where = "weights" if not c["after"]["job"]["training"] else detail
+        return word(f"offload_{where}", language) + brackets(gib(c["after"]["host"]), language)
     if what == "optimizer":
         return word("optimizer_to", language, detail)
     made = word(what, language, *detail.split("/"))
