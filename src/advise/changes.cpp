@@ -20,12 +20,13 @@ struct Changing {
   Layout before;
   std::vector<Change> list;
 
-  double per_sample(const Layout& l) const { return l.step.seconds.point / l.job.batch * l.job.devices(); }
+  static double per_sample(const Layout& l) { return l.step.seconds.point / l.job.batch; }
 
   void add(ChangeKind what, std::string detail, const Job& j) {
     Change c{what, std::move(detail), layout_of(n, j, d, f)};
     c.saved = before.memory.total.point - c.after.memory.total.point;
     c.time_factor = per_sample(c.after) / per_sample(before);
+    c.work_factor = c.time_factor * c.after.job.devices() / base.devices();
     c.fits = fits(c.after.memory, d), c.surely = surely_fits(c.after.memory, d);
     c.same = row(what).same && j.batch == base.batch;
     if (c.saved > 1e6) list.push_back(std::move(c));
@@ -161,7 +162,7 @@ struct Changing {
 // Not much time for hardly any memory, nor for what fits without it.
 bool sensible(const Change& c, const Memory& before, const Device& d) {
   const bool already = surely_fits(before, d), little = c.saved < kLittle * d.memory;
-  return !(little && c.time_factor > 1.05 && (already || !c.fits)) && !(already && c.time_factor > 2);
+  return !(little && c.work_factor > 1.05 && (already || !c.fits)) && !(already && c.work_factor > 2);
 }
 
 }  // namespace
@@ -174,7 +175,7 @@ std::vector<Change> changes(const Network& n, const Job& base, const Device& d, 
     if (a.surely != b.surely) return a.surely;
     if (a.fits != b.fits) return a.fits;
     if (a.same != b.same) return a.same;
-    return a.fits ? a.time_factor < b.time_factor : a.saved > b.saved;
+    return a.fits ? a.work_factor < b.work_factor : a.saved > b.saved;
   });
   return std::move(c.list);
 }

@@ -74,7 +74,8 @@ struct Change {
   std::string detail;  // "4", "bf16", "12 of 32 layers", "stage 2 over 8"
   Layout after;
   double saved = 0;                   // bytes of the fullest device
-  double time_factor = 1;             // seconds of one sample on one device, after / before
+  double time_factor = 1;             // seconds of one sample, after / before
+  double work_factor = 1;             // the same times devices: what they are held for
   bool fits = false, surely = false;  // the estimate; even its high end
   bool same = true;                   // the same training, the same results
 };

@@ -75,7 +75,7 @@ def test_what_the_host_takes_of_a_served_model():
 
     def offered(**job):
         found = ask("llama2-70b", job=job, devices=entries("t4"))
-        return {words.change(c, "en") for c in (*found["together"], *found["changes"]) if c["what"] == "offload"}
+        return {words.change(c, "en").partition(" (")[0] for c in (*found["together"], *found["changes"]) if c["what"] == "offload"}
 
     assert offered(training=False) == {"weights on the host"}
     assert "weights, gradients and states on the host" in offered(batch=8, micro=1)

@@ -88,6 +88,76 @@ def test_most_holds_in_training_and_serving():
     assert f"The fewest that do are {need:.0f} x" in " ".join(said.split())
 
 
+@pytest.mark.parametrize("spelled", [("--dp", "1"), ("--mp", "1"), ("--pp", "1"), ("--sharding", "1"), ("--ep", "1"), ("--cp", "1"), ("--stage", "0")])
+def test_a_degree_of_one_is_what_is_meant_anyway(spelled):
+    plain, said = (question_of("llama-7b", "--device", "a100-80", *more) for more in ((), spelled))
+    rows = [_core.advise_layout(q.network, q.job, q.core_device(q.devices[0]), q.fabric) for q in (plain, said)]
+    assert rows[0]["total"] == rows[1]["total"] and rows[0]["passes"] == rows[1]["passes"] == 64
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("question_", [("llama-7b", "--device", "a100-80", "--precision", "tf32"), ("llama-7b", "--device", "h200"), ("llama-7b", "--device", "a100-80", "--count", "4"),
+                                       ("vit-l", "--device", "a5000", "--samples", "1e6")])
+def test_a_stage_that_is_given_is_kept(question_, stage):
+    from yuloh.advise.reckon import answer
+
+    found = answer(question_of(*question_, "--stage", str(stage)))
+    assert found["verdict"]["first"]["layout"]["job"]["stage"] == stage
+    assert all(x["job"]["stage"] == stage and x["job"]["sharding"] > 1 for x in found["layouts"]["found"])
+
+
+@pytest.mark.parametrize("words_,why", [
+    (("--stage", "3", "--count", "1"), "sharding lies over several devices, got --stage 3 and --count 1"),
+    (("--stage", "2", "--pp", "2"), "a pipeline goes with sharding stage 1 at most, got --stage 2 and pp 2"),
+    (("--count", "8", "--mp", "8", "--pp", "8"), "--count must be a multiple of the degrees that are given, got 8 and mp 8, pp 8 (together 64)"),
+])  # fmt: skip
+def test_what_no_layout_has_is_refused(words_, why):
+    done = run("llama-7b", "--device", "a100-80", *words_, ok=2)
+    assert why in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("typed", [
+    ("llama-7b", "--device", "rtx4090"), ("llama-7b", "--device", "a100-80"), ("resnet50", "--device", "rtx3060", "--batch", "256"),
+    ("mixtral-8x7b", "--device", "h100"), ("llama-13b", "--device", "a100-40", "--batch", "48"), ("gpt3-1.3b", "--device", "t4"),
+])  # fmt: skip
+def test_options_to_type_do_what_their_row_says(typed):
+    """Each row of "What to change", typed: the same layout, the same bytes and verdict, the batch that was asked for."""
+    q = question_of(*typed)
+    on, seen = q.core_device(q.devices[0]), 0
+    before = _core.advise_layout(q.network, q.job, on, q.fabric)
+    for c in _core.advise_changes(q.network, q.job, on, q.fabric, False):
+        after = c["after"]
+        options = words.options(before["job"], after["job"])
+        if options == "–":
+            continue
+        again = question_of(*typed, *options.split())
+        made = _core.advise_layout(again.network, again.job, on, again.fabric)
+        assert made["total"] == after["total"] and made["seconds"] == after["seconds"], options
+        assert c["what"] == "batch" or again.job["batch"] == q.job["batch"], options
+        assert c["time_factor"] == pytest.approx(after["seconds"][1] / before["seconds"][1] * q.job["batch"] / again.job["batch"])
+        if after["verdict"] == "yes":
+            assert again.search(again.devices[0], after["devices"]), options
+        seen += after["devices"] > 1
+    assert seen > 1
+
+
+def test_the_time_of_a_change_is_that_of_the_step():
+    found = json.loads(run("llama-7b", "--device", "rtx4090", "--json").stdout)
+    wide = [c for c in found["changes"] if c["after"]["devices"] >= 4 and c["what"] in ("pipeline", "tensor", "sharding")]
+    assert wide and all(c["time_factor"] < 1 for c in wide)
+
+
+@pytest.mark.parametrize("kind", ["optimizer", "all"])
+def test_memory_of_the_host_is_said(kind):
+    question_ = ("llama-7b", "--device", "rtx4090", "--count", "4", "--offload", kind)
+    lay = json.loads(run(*question_, "--json").stdout)["verdict"]["first"]["layout"]
+    said = " ".join(run(*question_).stdout.split("\n\n")[0].split())
+    assert lay["host"] > 2**30
+    assert f"Host memory: {words.gib(lay['host'])} for each device, {words.gib(4 * lay['host'])} in a server of 4." in said
+    assert "主机内存" in "".join(run(*question_, "--language", "zh").stdout.split())
+    assert "Host memory" not in run("llama-7b", "--device", "rtx4090", "--count", "8").stdout
+
+
 def test_a_faster_device_is_never_none():
     """Where something fits, the device asked about has an answer, however much of its peak waits."""
     for preset, card, job in (("gpt3-175b", "a100-40", {}), ("mixtral-8x7b", "gaudi3", {"batch": 3.0, "stage": 1.0}), ("qwen3-30b-a3b", "h100", {})):

@@ -51,11 +51,11 @@ class Question:
         self.forward_flops = completed["forward_flops"]
         self.given_batch = "batch" in self.job
         self.given_micro = "micro" in self.job
-        self.given_split = any(k in self.job for k in (*DEGREES, "stage"))
         training = self.job.get("training", True)
         self.job.setdefault("batch", DEFAULT_BATCH[self.size_class] if training else 1)
-        if training and not self.given_micro and not self.given_split:
-            if self.own_micro and self.job["batch"] % self.own_micro == 0:
+        if training and not self.given_micro:
+            replicas = float(self.job.get("dp", 1)) * float(self.job.get("sharding", 1))  # type: ignore[arg-type]
+            if self.own_micro and replicas > 0 and float(self.job["batch"]) % (self.own_micro * replicas) == 0:  # type: ignore[arg-type]
                 self.job["micro"] = self.own_micro
             elif self.size_class >= 2:
                 self.job["micro"] = 1
@@ -82,6 +82,19 @@ class Question:
                 )
         if self.count is not None and not 1 <= self.count <= 1 << 17:
             raise ValueError(f"advise: --count must be 1 to {1 << 17}, got {self.count}.")
+        self._check_split()
+
+    def _check_split(self) -> None:
+        """Refuses degrees that no layout of these devices has."""
+        given = {k: float(self.job[k]) for k in ("dp", "mp", "pp", "sharding", "cp") if float(self.job.get(k, 1)) > 1}  # type: ignore[arg-type]
+        made, stage = math.prod(given.values()), float(self.job.get("stage", 0))  # type: ignore[arg-type]
+        if self.count is not None and self.count % made:
+            said = ", ".join(f"{k} {v:.0f}" for k, v in given.items())
+            raise ValueError(f"advise: --count must be a multiple of the degrees that are given, got {self.count} and {said} (together {made:.0f}).")
+        if stage > 0 and self.training and self.count == 1:
+            raise ValueError(f"advise: sharding lies over several devices, got --stage {stage:.0f} and --count 1. Hint: --count N, or --stage 0.")
+        if stage > 1 and "pp" in given:
+            raise ValueError(f"advise: a pipeline goes with sharding stage 1 at most, got --stage {stage:.0f} and pp {given['pp']:.0f}. Hint: --stage 1.")
 
     def _one_server(self) -> None:
         """Without a network only devices are left of which one server holds as many as are asked for. Raises ValueError."""
