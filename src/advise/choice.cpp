@@ -50,11 +50,13 @@ void check(const Goals& g, size_t devices) {
     value_error("advise: ", g.counts.size(), " numbers were given for ", devices, " devices.");
 }
 
-// Alone: what does not fit one device needs a link between them; a CPU would take years over a large model.
-double most_of(const Network& n, const Job& j, const Device& d, double given, double most) {
+// Alone: what does not fit one device needs a link between them; a CPU would take years over a large model,
+// and does not come up unless it was named.
+double most_of(const Network& n, const Job& j, const Device& d, bool named, double given, double most) {
   const bool alone = d.kind == DeviceKind::kEdge || d.kind == DeviceKind::kCpu || d.link <= 0;
   given = d.pair_link > 0 ? std::max(given, 2.0) : given;
-  return d.kind == DeviceKind::kCpu && j.training && size_class(n.params) >= 2 ? 0 : alone ? given : most;
+  const bool years = d.kind == DeviceKind::kCpu && j.training && size_class(n.params) >= 2;
+  return years && !named ? 0 : alone ? given : most;
 }
 
 struct Chooser {
@@ -178,7 +180,7 @@ struct Chooser {
     const double given = given_devices(free);
     const double usual = !base.training && size < 2 ? 1 : size < 3 ? 8 : 1024;
     const double enough = std::max(given, std::min(goals.most, usual));
-    const double top = trains ? goals.most : most_of(n, base, d, given, enough);
+    const double top = trains ? goals.most : most_of(n, base, d, goals.named, given, enough);
     std::optional<Option> poor;  // the fewest that hold it, where they mostly wait
     for (double count = given; count <= top; count *= 2) {
       if (trains && count > d.per_node && d.kind == DeviceKind::kEdge)

@@ -123,6 +123,9 @@ def training(q):
     # Where a stage has one layer, it is recomputed with all that it keeps, beside what went in.
     assert rises(q.total(recompute="full"), q.total(recompute="none"), slack=0.1), q
     if q.job.get("sharding", 1) > 1:
+        # Twice the passes of the same size: longer, and at most twice as long, since some things are done once a step.
+        few, many = (q.layout(micro=1, batch=q.job["sharding"] * n) for n in (4, 8))
+        assert rises(few["seconds"][1], many["seconds"][1], 2 * few["seconds"][1]), q
         totals = [q.total(stage=s) for s in (0, 1, 2, 3)]
         assert rises(*totals[2::-1]), (totals, q)
         if q.network["layers"] >= 12:  # of few layers, the gathered ones may be more than what stage 3 saves
@@ -135,6 +138,9 @@ def training(q):
 
 
 def inference(q):
+    # In smaller passes nothing is quicker.
+    batch = q.job["batch"]
+    assert rises(*[q.time(micro=m) for m in (batch, batch / 2, batch / 4)]), q
     assert rises(*[q.total(precision=p) for p in ("int8", "fp16", "fp32")]), q
     assert rises(*[q.total(precision=p) for p in ("fp8", "bf16", "fp32")]), q
     assert rises(*[q.time(precision=p) for p in ("fp16", "fp32")]), q

@@ -173,6 +173,15 @@ def test_prices_change_the_answer_as_they_should(preset, options):
             assert taken(asked({**PRICES, other: 7 * PRICES[other]})) == taken(found), other
 
 
+@pytest.mark.parametrize("preset,options", GOALS, ids=str)
+def test_prices_of_some_devices_rank_by_them(preset, options):
+    """What has no price is left out, with a goal and without; the price of one alone is enough."""
+    for prices in ({"a100-80": 20.0, "h100": 40.0}, {"h100": 40.0}):
+        found = ask(preset, prices=dict(prices), currency="X", **{k: dict(v) if isinstance(v, dict) else v for k, v in options.items()})
+        assert found["verdict"]["by"] == "cost" and taken(found)[0] in prices
+        assert {o["id"] for o in (*found["recommended"], *found["verdict"]["picks"])} <= set(prices)
+
+
 @pytest.mark.parametrize("preset,options", [*GOALS, ("llama2-70b", {"job": {"training": False}}), ("bert-base", {})], ids=str)
 @pytest.mark.parametrize("prices", [{}, PRICES], ids=["power", "prices"])
 def test_headline_tables_and_page_say_the_same(preset, options, prices):

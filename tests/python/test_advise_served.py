@@ -44,6 +44,15 @@ def test_what_holds_it_is_never_said_not_to(words):
     assert row["total"][1] <= row["memory_bytes"] and taken(found) == (row["id"], row["devices"])
 
 
+@pytest.mark.parametrize("preset", ["llama-7b", "resnet50", "bert-large"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_named_device_that_holds_it_is_taken(preset, training):
+    for d in catalogue.reckoned(training):
+        found = ask(preset, job={"training": training}, devices=[d], focus=d["id"])
+        (row,) = found["devices"]
+        assert taken(found) or row["total"][1] > row["memory_bytes"], d["id"]
+
+
 def test_a_host_is_not_what_a_large_model_is_served_on():
     """Whatever it is bought for, a CPU comes behind all else, unless it was asked for."""
     found = answered("llama2-70b", "--inference")
