@@ -227,4 +227,4 @@ def test_a_number_for_a_rate():
     few = run(*question, "--count", "1").stdout
     few = " ".join(few.split())
     assert "Take" not in few and "1 x L4 do not answer 99 of 100 of 5.00 requests/s within 9.00 s. 3 x L4 would do it." in few
-    assert "4 devices are not 3 copies of the model on 1 each" in run(*question, "--count", "4", "--dp", "3", "--batch", "3", ok=2).stderr
+    assert "6 devices are not 3 copies of the model on 1 each" in run(*question, "--count", "6", "--dp", "3", "--batch", "3", ok=2).stderr
