@@ -242,10 +242,10 @@ def test_a_group_has_as_many_devices_as_were_said():
 
 def test_a_plan_of_another_optimizer_or_precision_says_so():
     from yuloh import nn
-    from yuloh.advise import from_plan
+    from yuloh.advise import from_plan, words
 
     def notes(**job):
-        return " ".join(from_plan.network_of_model(nn.Linear(8, 8), [([4, 8], "float32")], job)[4]["notes"])
+        return " ".join(map(words.remark, from_plan.network_of_model(nn.Linear(8, 8), [([4, 8], "float32")], job)[4]["notes"]))
 
     assert "the plan is of Adam: adafactor" in notes(optimizer="adafactor")
     assert "the plan is of bfloat16: fp8" in notes(precision="fp8")

@@ -218,3 +218,5 @@ def test_the_slow_end_of_a_latency():
     assert abs(row["copies"] - sure["copies"]) <= 1
     assert f"is late: {sure['count']} x T4 would be in time even then" in sentence(run(*words, "18").stdout)
     assert "even the slow end is in time" in sentence(run(*words, "60").stdout)
+    full = run("llama-13b", "--inference", "--rate", "2", "--device", "a100-40", "--pp", "2", "--p99", "20000").stdout
+    assert "at its slow end they do not keep up: " in sentence(full)

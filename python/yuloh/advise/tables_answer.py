@@ -156,8 +156,10 @@ def _in_time(a, o, language: str) -> str:
     if o["sure"]:
         return w.word("sure_in_time", language)
     sure = a["verdict"]["sure"]
-    slow = w.hours(o["hours"][2], language) if "hours" in o else duration(o["slow"]) if math.isfinite(o["slow"]) else w.word("not_kept_up", language)
-    return w.word("sure_late", language, slow) + (w.word("sure_enough", language, _named(sure, language)) if sure else w.word("sure_never", language, w.short(o["name"], language)))
+    slow = o["hours"][2] * 3600 if "hours" in o else o["slow"]
+    said = w.hours(slow / 3600, language) if "hours" in o else duration(slow)
+    late = w.word("sure_late", language, said) if math.isfinite(slow) else w.word("sure_behind", language)
+    return late + (w.word("sure_enough", language, _named(sure, language)) if sure else w.word("sure_never", language, w.short(o["name"], language)))
 
 
 def _next(a, first, o, language: str) -> str:

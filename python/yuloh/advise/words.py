@@ -283,7 +283,7 @@ WORDS = {
     "sure_late": (", and its slow end ({0}) is late", "，而区间慢端（{0}）会超时"),
     "sure_enough": (": {0} would be in time even then", "：{0} 即使那样也能按时"),
     "sure_never": (": no number of {0} that was tried would be in time then", "：所试数量的 {0} 那时都不能按时"),
-    "not_kept_up": ("they do not keep up", "处理不过来"),
+    "sure_behind": (", and at its slow end they do not keep up", "，而在区间慢端处理不过来"),
     "sure_recalled": ("; some figures of this device are unchecked (yuloh advise --show)", "；该设备部分数据未核实（yuloh advise --show）"),
     "ans_no_bf16": ("No bf16 on {0}: use fp16 with loss scaling there (paddle.amp.GradScaler), as reckoned.",
                     "{0} 没有 bf16：请用 fp16 并缩放损失（paddle.amp.GradScaler），已按此计算。"),
