@@ -215,6 +215,10 @@ std::vector<Rescue> rescues(const Network& n, const Job& base, const Device& d, 
   tried[0].offload = Offload::kOptimizer, tried[1].offload = Offload::kAll;
   for (size_t i = 2; i < tried.size(); ++i) tried[i].lora = 16;
   if (tried.size() > 3) tried[3].weight_bits = 4;
+  if (std::fmod(base.batch, devices) != 0) {  // it may be the batch that does not lie over them
+    tried.push_back(base);
+    tried.back().batch = devices * std::ceil(base.batch / devices);
+  }
   std::vector<Rescue> made;
   for (const Job& j : tried) {
     try {

@@ -11,7 +11,7 @@ from test_advise import ask, run
 
 from yuloh import _core
 from yuloh.advise import ask as asking
-from yuloh.advise import catalogue, fleet, question, words
+from yuloh.advise import catalogue, fleet, question, tables_answer, words
 from yuloh.cli import advise as command
 
 
@@ -104,6 +104,13 @@ def test_a_stage_that_is_given_is_kept(question_, stage):
     found = answer(question_of(*question_, "--stage", str(stage)))
     assert found["verdict"]["first"]["layout"]["job"]["stage"] == stage
     assert all(x["job"]["stage"] == stage and x["job"]["sharding"] > 1 for x in found["layouts"]["found"])
+
+
+def test_a_batch_that_does_not_lie_over_the_devices_is_the_reason():
+    said = " ".join(run("resnet50", "--device", "t4", "--count", "1001").stdout.split())
+    assert "No layout over 1001 x T4 fits" in said and "it would fit with --batch 1001 (" in said
+    assert "Take 1001 x T4" in run("resnet50", "--device", "t4", "--count", "1001", "--batch", "1001").stdout
+    assert "--batch" not in tables_answer.instead(ask("llama-13b", devices=[catalogue.find_device("t4")], focus="t4", count=2), "en")[0]
 
 
 @pytest.mark.parametrize("words_,why", [
