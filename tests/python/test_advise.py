@@ -318,7 +318,7 @@ def test_yearly_arithmetic_is_the_articles():
         "verdict": {"first": None},
         "training": {"best": [{"id": "t4", "count": 4, "hours": (0.3, 0.34, 0.4), "cost": 0.34 * 4 * 3}]},
         "currency": "CNY",
-        "devices": [{"id": "t4", "price": 3.0}],
+        "devices": [{"id": "t4", "name": "T4", "price": 3.0}],
     }
     found["yearly"] = yearly(found, 50)
     assert found["yearly"]["hours"] == 6205 and found["yearly"]["money"] == 74460
