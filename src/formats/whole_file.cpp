@@ -42,7 +42,7 @@ void write_beside(const WholeFile& f, Temporary* t) {
     t->path = cat(f.path, ".", getpid(), ".", count++, ".part");
     t->fd = open(t->path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (t->fd < 0) failed(f.path);
-  } while (flock(t->fd, LOCK_EX | LOCK_NB) == 0 && (fstat(t->fd, &st) != 0 || st.st_nlink == 0));
+  } while (flock(t->fd, LOCK_EX) == 0 && (fstat(t->fd, &st) != 0 || st.st_nlink == 0));
   for (std::string_view p : f.parts)
     while (!p.empty()) {
       const ssize_t n = write(t->fd, p.data(), p.size());

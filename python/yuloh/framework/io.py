@@ -194,7 +194,7 @@ def _locked_part(path, folder):
     while True:
         handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", suffix=".part", dir=folder)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX)  # a sweep may hold it for a moment
         except OSError:
             return handle, temporary  # a file system without locks
         if os.fstat(handle).st_nlink:

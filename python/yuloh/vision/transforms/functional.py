@@ -7,8 +7,8 @@ Images are PIL images, NumPy arrays (HWC) or Tensors (CHW). All array work is Nu
 from __future__ import annotations
 
 import math
-import mmap
 import numbers
+import os
 import sys
 from typing import Any, Sequence
 
@@ -328,7 +328,10 @@ def _turn_hue(array: np.ndarray, factor: float) -> np.ndarray:
     return _like(turned, array)
 
 
-_said_scaled = mmap.mmap(-1, 1)  # shared with forked data workers, so that it is said once for all of them
+# One byte that all forked data workers share: whoever takes it says it, once for all of them.
+_unsaid, _put = os.pipe()
+os.set_blocking(_unsaid, False)
+os.write(_put, b".")
 
 
 def normalize(img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: bool = False) -> Any:
@@ -380,9 +383,10 @@ def _scaled_chw(array: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndar
 
 
 def say_scaled(mean: np.ndarray) -> None:
-    if _said_scaled[0]:
+    try:
+        os.read(_unsaid, 1)
+    except BlockingIOError:
         return
-    _said_scaled[0] = 1
     extra = ""
     if mean.max() > 1:
         extra = " mean is above 1, which suits values 0 to 255: then use data_format='HWC' instead."
