@@ -3,7 +3,15 @@
 
 import sys
 
-from . import main
+from . import main as command
+
+
+def main() -> int:
+    try:
+        return command()
+    except KeyboardInterrupt:  # once more, while the first was being told
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())
