@@ -92,7 +92,20 @@ struct Chooser {
 
   // As many copies as keep the latency, or as make up `count` devices; `slow`: at the slow end of the
   // interval.
+  // The least group holds the model; a wider one answers sooner, so that fewer devices may do.
   Option serving(const Device& d, double count, bool slow = false) const {
+    Option o = serving_in(free, d, count, slow);
+    if (free.mp > 0 || free.pp > 0) return o;
+    for (double mp = 2; mp <= d.per_node && n.splits_by(mp); mp *= 2) {
+      if (mp <= o.group) continue;
+      Freedom wider = free;
+      wider.mp = mp, wider.pp = 1;
+      const Option w = serving_in(wider, d, count, slow);
+      if (w.able && (!o.able || w.count < o.count)) o = w;
+    }
+    return o;
+  }
+  Option serving_in(const Freedom& given, const Device& d, double count, bool slow) const {
     Option o;
     o.able = o.sure = false, o.time = o.slow = kInfinite;
     Job j = base;
@@ -102,12 +115,12 @@ struct Chooser {
       return k;
     };
     const auto held = [&](double b) { return holds_full(n, with_batch(b), d); };
-    if (!least_group(n, j, d, f, free, [&](const Job&) { return held(1); })) return o;
+    if (!least_group(n, j, d, f, given, [&](const Job&) { return held(1); })) return o;
     o.count = o.group = j.devices();
-    if (count > 0 && free.dp > 0 && count != free.dp * o.group)
-      value_error("advise: ", count, " devices are not ", free.dp, " copies of the model on ", o.group,
+    if (count > 0 && given.dp > 0 && count != given.dp * o.group)
+      value_error("advise: ", count, " devices are not ", given.dp, " copies of the model on ", o.group,
                   " each. Hint: leave --count or --dp away.");
-    const double fixed = count > 0 ? count / o.group : free.dp;
+    const double fixed = count > 0 ? count / o.group : given.dp;
     if (fixed > 0 && fixed != std::floor(fixed)) return o;
     double most = std::floor(goals.max_batch);
     while (most > 1 && !held(most)) most = std::floor(most / 2);

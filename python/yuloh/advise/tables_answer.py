@@ -90,6 +90,8 @@ def _taken(a, o, language: str) -> str:
                       span=w.hours_span(o["hours"], language, w.word("to", language)), limit=limit,
                       energy=f"{three(o['kilowatt_hours'])} kWh", cost=_cost(a, o["cost"], "", language))
     if "p99" in o:
+        if o["group"] > 1:
+            name += w.brackets(w.word("in_groups", language, int(o["copies"]), int(o["group"])), language)
         return w.word("ans_take_rate", language, name=name, p99=duration(o["p99"]), limit=duration(a["goals"]["p99"]),
                       most=three(o["most_rate"]), cost=_cost(a, o["cost"], "an_hour", language))
     unit = w.word("a_step" if a["job"]["training"] else "a_batch", language)

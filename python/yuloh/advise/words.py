@@ -243,6 +243,7 @@ WORDS = {
     "ans_take_hours": ("Take {name}: done in {hours} ({span}){limit}, {energy}{cost}.",
                        "建议 {name}：{hours}完成（{span}）{limit}，{energy}{cost}。"),
     "ans_limit": (" of the {0} allowed", "，限时 {0}"),
+    "in_groups": ("copies: {0}, each on {1}", "副本 {0} 个，每个占 {1} 张卡"),
     "ans_take_rate": ("Take {name}: 99 of 100 requests answered within {p99}, up to {most}/s within {limit}{cost}.",
                       "建议 {name}：P99 为 {p99}；{limit} 内每秒最多 {most} 个请求{cost}。"),
     "a_step": ("a step", "单步"),
