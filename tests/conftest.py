@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For all tests: a background job starts with Ctrl-C ignored, and so would every process that a test interrupts. A test that
-hangs fails after half an hour; how fast one is decides nothing.
+"""For all tests: a background job starts with Ctrl-C ignored, under nohup with SIGHUP ignored, and so would every process that
+a test interrupts. A test that hangs fails after half an hour; how fast one is decides nothing.
 """
 import os
 import signal
@@ -9,6 +9,8 @@ import pytest
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _HANGS = 1800  # seconds
 
 
