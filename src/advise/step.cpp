@@ -188,6 +188,15 @@ void add(StepTime& s, TimeKind what, double seconds) {
   s.seconds += Interval(seconds);
 }
 
+void add(StepTime& s, const Pass& p, double times) {
+  add(s, TimeKind::kArithmetic, times * p.arithmetic);
+  add(s, TimeKind::kElementwise, times * p.elementwise);
+  add(s, TimeKind::kLaunch, times * (p.work() - p.arithmetic - p.elementwise));
+  add(s, TimeKind::kTensor, times * p.tensor);
+  add(s, TimeKind::kExperts, times * p.experts);
+  add(s, TimeKind::kContext, times * p.context);
+}
+
 double data_seconds(const Network& n, const Job& j, const Device& d, const Fabric& f, double backward,
                     double forward_and_backward) {
   const double group = j.replicas() * j.cp;  // every part of the sequence has gradients of all weights
@@ -236,12 +245,7 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
               double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
   const double m = j.passes(), work = p.work();
-  add(s, TimeKind::kArithmetic, m * p.arithmetic);
-  add(s, TimeKind::kElementwise, m * p.elementwise);
-  add(s, TimeKind::kLaunch, m * (work - p.arithmetic - p.elementwise));
-  add(s, TimeKind::kTensor, m * p.tensor);
-  add(s, TimeKind::kExperts, m * p.experts);
-  add(s, TimeKind::kContext, m * p.context);
+  add(s, p, m);
   if (j.pp > 1) {
     const double hop = activation_bytes(j) * n.seq / j.cp * n.hidden * j.micro_batch() /
                        (j.sequence_parallel ? j.mp : 1) / link_of(d, f, j, j.devices()).rate;
@@ -260,14 +264,8 @@ void training(StepTime& s, const Network& n, const Job& j, const Device& d, cons
 void inference(StepTime& s, const Network& n, const Job& j, const Device& d, const Fabric& f, double peak,
                double stream) {
   const Pass p = pass_of(n, j, d, f, peak, stream);
-  const double work = p.work();
   const double m = j.pp - 1 + j.passes();  // through one stage after the other, the next pass behind
-  add(s, TimeKind::kArithmetic, m * p.arithmetic);
-  add(s, TimeKind::kElementwise, m * p.elementwise);
-  add(s, TimeKind::kLaunch, m * (work - p.arithmetic - p.elementwise));
-  add(s, TimeKind::kTensor, m * p.tensor);
-  add(s, TimeKind::kExperts, m * p.experts);
-  add(s, TimeKind::kContext, m * p.context);
+  add(s, p, m);
   add(s, TimeKind::kPipeline, (j.pp - 1) * hop_seconds(n, j, d, f, n.seq / j.cp));
   if (n.kind == ModelKind::kDecoder && j.new_tokens > 0)  // stages work on as many passes at once
     add(s, TimeKind::kTokens,

@@ -7,6 +7,28 @@
 
 namespace yuloh::formats {
 
+// What an attribute of a ProgramDesc holds (framework.proto), by number.
+enum class AttrType : int64_t {
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kFloats,
+  kStrings,
+  kBool,
+  kBools,
+  kBlock,
+  kLong,
+  kBlocks,
+  kLongs,
+  kFloat64s,
+  kVar,
+  kVars,
+  kFloat64,
+  kScalar,
+  kScalars
+};
+
 std::shared_ptr<const Model> read_pir(const std::string& path, const Ref<Storage>& file,
                                       const std::string& params);
 std::shared_ptr<const Model> read_program_desc(const std::string& path, const Ref<Storage>& file,

@@ -72,26 +72,7 @@ bool read_scalar(Wire w, std::vector<int64_t>* ints, std::vector<double>* reals)
 }
 
 std::pair<std::string, Attribute> read_attribute(Wire w) {
-  enum {
-    kInt,
-    kFloat,
-    kString,
-    kInts,
-    kFloats,
-    kStrings,
-    kBool,
-    kBools,
-    kBlock,
-    kLong,
-    kBlocks,
-    kLongs,
-    kFloat64s,
-    kVar,
-    kVars,
-    kFloat64,
-    kScalar,
-    kScalars
-  };
+  using enum AttrType;
   std::string name, text;
   int64_t type = -1, i = 0;
   double real = 0;
@@ -122,7 +103,7 @@ std::pair<std::string, Attribute> read_attribute(Wire w) {
       case 21: whole = read_scalar(w.message(), &ints, &reals) && whole; break;
       default: break;
     }
-  switch (type) {
+  switch (static_cast<AttrType>(type)) {
     case kInt:
     case kBool:
     case kBlock:

@@ -51,26 +51,7 @@ class DescWriter {
   }
 
  private:
-  enum Kind {
-    kInt,
-    kFloat,
-    kString,
-    kInts,
-    kFloats,
-    kStrings,
-    kBool,
-    kBools,
-    kBlock,
-    kLong,
-    kBlocks,
-    kLongs,
-    kFloat64s,
-    kVar,
-    kVars,
-    kFloat64,
-    kScalar,
-    kScalars
-  };
+  using enum AttrType;
 
   // ---- messages (field numbers of framework.proto) ----
   void var(const std::string& name, const OpenType& t, bool persistable, bool parameter, bool stop_gradient,
@@ -96,9 +77,9 @@ class DescWriter {
     std::map<std::string, WireOut> attrs;
   };
   template <class F>
-  static void attr(Op& op, const std::string& name, Kind kind, F value) {
+  static void attr(Op& op, const std::string& name, AttrType kind, F value) {
     WireOut w;
-    w.text(1, name), w.integer(2, kind);
+    w.text(1, name), w.integer(2, static_cast<int64_t>(kind));
     value(w);
     op.attrs.insert_or_assign(name, std::move(w));
   }
